@@ -1,0 +1,13 @@
+// Where tables of ops are made.
+#pragma once
+
+#include "contract/ops.h"
+
+namespace longhaul::kernel {
+
+// Plain loops that define every op, for fp32, bf16 and fp64.
+const Ops& reference_ops() noexcept;
+// The fastest ops of this machine, chosen at run time; falls to the reference op by op (fp64 always does).
+const Ops& cpu_ops() noexcept;
+
+}  // namespace longhaul::kernel

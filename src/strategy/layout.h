@@ -48,6 +48,7 @@ class Visibility {
     return cells_[(static_cast<std::size_t>(query_rank) * chunks_ + query_chunk) * ranks_ * chunks_ +
                   static_cast<std::size_t>(key_rank) * chunks_ + key_chunk] != 0;
   }
+  std::span<const std::uint8_t> cells() const noexcept { return cells_; }
   // Any chunk of the query rank sees this chunk of the key rank.
   bool any(int query_rank, int key_rank, int key_chunk) const noexcept;
 

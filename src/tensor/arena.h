@@ -15,6 +15,7 @@ namespace longhaul {
 class Arena {
  public:
   static constexpr Index kAlignment = 64;  // bytes: a cache line, and the widest vector
+  static constexpr Index align_up(Index size) noexcept { return (size + kAlignment - 1) / kAlignment * kAlignment; }
   static constexpr Index kSentinelBytes = 64;
   static constexpr std::byte kPoison{0xff};  // NaN as fp64, fp32 and bf16, -1 as an integer
 

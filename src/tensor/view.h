@@ -93,6 +93,12 @@ AnyView<R> make_view(void* data, DType dtype, const Index (&extent)[R], Space sp
   return v;
 }
 
+// A contiguous vector as [1, 1, n], for ops that take three dimensions.
+inline AnyView<3> as_3d(const AnyView<1>& a) {
+  CHECK(a.contiguous(), "a vector with stride %ld", a.stride[0]);
+  return make_view<3>(a.data, a.dtype, {1, 1, a.extent[0]}, a.space);
+}
+
 // A matrix with its dimensions exchanged; no data moves.
 inline AnyView<2> transpose(AnyView<2> a) {
   std::swap(a.extent[0], a.extent[1]);

@@ -48,7 +48,8 @@ class World {
 
 // Runs body(world) on `ranks` threads of this process and returns when all have ended. The first failure of any rank
 // ends the waits of the others and is thrown here as a run error that names the rank and its cause (an input error
-// stays one).
+// stays one). A message that a rank starts and never waits for is a failure too. A wait that throws takes back all that
+// its rank has under way; who throws by itself must not free the memory of messages before its groups are gone.
 void run_local(int ranks, double watchdog_seconds, const std::function<void(World&)>& body);
 
 }  // namespace longhaul::comm

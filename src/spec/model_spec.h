@@ -21,6 +21,12 @@ struct RopeSpec {
 // _compute_llama3_parameters).
 std::vector<double> inverse_frequencies(const RopeSpec& rope, Index head_dim);
 
+// Some layers whose attention differs from the rest, in families that are planned for only.
+struct LayerKind {
+  Index layers = 0, query_width = 0;  // query heads times head width
+  Index window = 0;                   // 0: causal without a window
+};
+
 struct ModelSpec {
   std::string name;        // preset or directory
   std::string family;      // Hugging Face model_type
@@ -33,6 +39,7 @@ struct ModelSpec {
   RopeSpec rope;
   MaskSpec mask;                                               // of every layer
   Index extra_parameters_per_layer = 0, extra_parameters = 0;  // of families that are planned for only
+  std::vector<LayerKind> kinds;                                // of the same; empty: all layers are alike
 
   Index group() const { return q_heads / kv_heads; }
 };

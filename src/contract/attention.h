@@ -63,6 +63,8 @@ struct AttentionVariant {
 };
 
 // Takes each head's sink (a logit without a key; may be a null view) into (m, l) and rescales, then casts.
+// A row with m = -inf is padding, as every other row sees at least itself: the sink does not count for it, and it ends
+// with o = 0, m = -inf, l = 0, so LSE = -inf.
 struct AttentionFinish {
   AnyView<3> partial_TNV;  // in, accumulator type; unchanged
   AnyView<2> m_TN, l_TN;   // in and out: the final statistic
@@ -76,8 +78,8 @@ struct AttentionDelta {
   AnyView<2> delta_TN;
 };
 
-// dsinks_N += -sum over T of exp((sink - m) - l) * delta. Rows that saw nothing but the sink count; padding rows do
-// not.
+// dsinks_N += -sum over T of exp((sink - m) - l) * delta. Padding rows (document 0, m = -inf) contribute nothing, and
+// their delta is not read.
 struct AttentionSinkGradient {
   AnyView<1> sinks_N;
   std::span<const Token> q_tokens;

@@ -51,9 +51,13 @@ class Visibility {
   std::span<const std::uint8_t> cells() const noexcept { return cells_; }
   // Any chunk of the query rank sees this chunk of the key rank.
   bool any(int query_rank, int key_rank, int key_chunk) const noexcept;
+  // The query chunk sees some key; the key chunk is seen by some query. False for padding and for chunks without rows.
+  bool sees(int query_rank, int query_chunk) const noexcept;
+  bool seen(int key_rank, int key_chunk) const noexcept;
 
  private:
   std::size_t ranks_ = 0, chunks_ = 0;
+  std::vector<TokenRange> ranges_;  // of each chunk
   std::vector<std::uint8_t> cells_;
 };
 

@@ -16,6 +16,9 @@ namespace longhaul::strategy {
 enum class Tensor : std::uint8_t { kQ, kK, kV, kO, kDO, kOPartial, kM, kL, kDelta, kDQ, kDK, kDV };
 constexpr int kTensors = 12;
 const char* name_of(Tensor tensor) noexcept;
+constexpr bool has_query_heads(Tensor tensor) noexcept {
+  return tensor != Tensor::kK && tensor != Tensor::kV && tensor != Tensor::kDK && tensor != Tensor::kDV;
+}
 
 // Half-open range of GLOBAL head numbers: query heads for kQ kO kDO kOPartial kM kL kDelta kDQ, else KV heads.
 struct HeadRange {
@@ -33,7 +36,8 @@ constexpr std::array<std::int16_t, kTensors> home_everywhere() noexcept {
 }
 
 // Rows of `owner`'s shard (one chunk of it, or all), some heads, and where they lie on this rank.
-// A slot holds [rows of the owner's shard, heads, width], contiguous; chunk c starts at its offset in the shard.
+// A slot holds [rows of the owner's shard, heads, width], contiguous, with exactly the payload's heads; chunk c starts
+// at its offset in the shard. Home is this rank's own shard with all its heads, so `heads` may be a part of them.
 struct Payload {
   Tensor tensor = Tensor::kQ;
   std::int16_t owner = 0;  // context rank
@@ -45,25 +49,27 @@ struct Payload {
 enum class Axis : std::uint8_t { kRing, kUlysses };
 
 enum class Op : std::uint8_t {
-  kStartSend,     // what -> peer. Messages are contiguous; matched by (tensor, owner, chunk, heads)
+  kStartSend,     // what -> peer. One chunk, contiguous: from a slot, or from home with all heads. Messages between two
+                  // ranks are matched by (tensor, owner, chunk, heads), equal ones in the order of their starts
   kStartReceive,  // what <- peer
   kWait,          // for `event`: the buffer of a send may be reused, that of a receive read
-  kCopy,          // what = other: some heads of home into a contiguous slot, or back
-  kZero,          // what = 0 (kM: -infinity)
-  kAdd,           // what += other, element by element, in the accumulator type
-  kAttend,        // what: a kQ payload of one chunk, other: a kK payload of one chunk. Operands lie where `at` says.
-                  // forward: (kOPartial, kM, kL) of the queries take in the keys; backward: adds to kDQ, kDK, kDV
-  kFinish,        // forward, once a query row and head: kO = cast of kOPartial, after the sinks are taken into it
-                  // and into (kM, kL). what: the kO payload; kOPartial, kM, kL lie where `at` says
+  kCopy,          // what = other, of the same heads: some heads of home into a slot, or back
+  kZero,          // what = 0 (kM: -infinity). What no query sees and what sees no key gets its value so
+  kAdd,           // what += other, of the same heads, element by element, in the accumulator type
+  kAttend,  // what: a kQ payload of one chunk, other: a kK payload of one chunk. Operands lie where `at` says; those
+            // of the query side have what's owner, chunk and heads, those of the key side other's.
+            // forward: (kOPartial, kM, kL) of the queries take in the keys; backward: adds to kDQ, kDK, kDV
+  kFinish,  // forward, once a query row and head that sees a key: kO = cast of kOPartial, after the sinks are taken
+            // into it and into (kM, kL). what: the kO payload; kOPartial, kM, kL lie where `at` says
 };
 
 struct Step {
   Op op = Op::kWait;
   Axis axis = Axis::kRing;
   std::int16_t peer = -1;   // context rank
-  std::int32_t event = -1;  // of a start or its wait
-  std::int32_t collective =
-      0;  // steps of one collective share a number > 0, so that plan can price it; 0: point to point
+  std::int32_t event = -1;  // of a start or its wait; started once a program
+  // Steps of one collective share a number > 0, so that plan can price it; 0: point to point.
+  std::int32_t collective = 0;
   Payload what, other;
   std::array<std::int16_t, kTensors> at = home_everywhere();  // kAttend, kFinish: the slot of each operand, by Tensor
 };
@@ -96,6 +102,9 @@ struct Shapes {
 };
 int width_of(Tensor tensor, const Shapes& shapes) noexcept;  // elements a row and head
 int element_bytes_of(Tensor tensor, const Shapes& shapes) noexcept;
+HeadRange all_heads(Tensor tensor, const Shapes& shapes) noexcept;
+Index rows_of(const Payload& payload, const Layout& layout);
+Index bytes_of(const Payload& payload, const Layout& layout, const Shapes& shapes);
 
 struct Request {
   int rank = 0;     // context rank = ring index * ulysses + ulysses index (ulysses inner)
@@ -106,7 +115,8 @@ struct Request {
   const Visibility* visible = nullptr;
 };
 
-// Rebuilds `schedule` in place: no allocation once its vectors have grown to the worst case (the full mask).
+// Rebuilds `schedule` in place: no allocation after the first build for the same ranks, ulysses, layout kind and heads,
+// whatever the mask. Slots are at most those of a mask that needs everything.
 using Strategy = void (*)(const Request& request, Schedule& schedule);
 
 void single(const Request& request, Schedule& schedule);
@@ -127,5 +137,7 @@ const StrategyEntry* find_strategy(std::string_view name) noexcept;
 std::uint64_t hash_of(const Schedule& schedule) noexcept;
 // One step as text, for explain, failures and golden files.
 std::string describe(const Step& step);
+// A payload as text, such as "K of rank 2 chunk 0 heads 0-3 at home".
+std::string describe(const Payload& payload);
 
 }  // namespace longhaul::strategy

@@ -15,7 +15,7 @@
 namespace longhaul {
 namespace {
 
-constexpr Index kHugePage = Index{2} << 20;
+constexpr std::uintptr_t kHugePage = std::uintptr_t{2} << 20;
 
 std::uint64_t sentinel_word(Index offset) {
   return mix64(static_cast<std::uint64_t>(offset));
@@ -26,7 +26,8 @@ std::uint64_t sentinel_word(Index offset) {
 Arena::Arena(Index size, bool huge_pages) : size_(size) {
   CHECK(size >= 0, "%ld bytes", size);
   if (size == 0) return;
-  mapped_ = huge_pages ? size + kHugePage : size;  // the surplus is address space only: it is never touched
+  mapped_ = huge_pages ? size + static_cast<Index>(kHugePage)
+                       : size;  // the surplus is address space only: it is never touched
   void* p =
       mmap(nullptr, static_cast<std::size_t>(mapped_), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (p == MAP_FAILED) {
@@ -35,13 +36,12 @@ Arena::Arena(Index size, bool huge_pages) : size_(size) {
         "lower --memory, --context or --batch, use more ranks, or raise the limit (ulimit -v, the container's)");
   }
   mapping_ = p;
-  auto address = reinterpret_cast<std::uintptr_t>(p);
+  data_ = static_cast<std::byte*>(p);
   if (huge_pages) {
-    address = (address + kHugePage - 1) & ~static_cast<std::uintptr_t>(kHugePage - 1);
+    data_ += -reinterpret_cast<std::uintptr_t>(p) % kHugePage;  // up to the next boundary
     // Only advice: a system without huge pages says no, and small pages serve as well.
-    madvise(reinterpret_cast<void*>(address), static_cast<std::size_t>(size), MADV_HUGEPAGE);
+    madvise(data_, static_cast<std::size_t>(size), MADV_HUGEPAGE);
   }
-  data_ = reinterpret_cast<std::byte*>(address);
 }
 
 Arena::~Arena() {

@@ -19,6 +19,9 @@ TEST(Arena, IsZeroAlignedAndInOnePiece) {
     ASSERT_EQ(arena.size(), 5000);
     const Bytes all = arena.at(0, 5000);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(all.data) % Arena::kAlignment, 0u);
+    if (huge_pages) {
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(all.data) % (2u << 20), 0u);
+    }
     EXPECT_EQ(all.space, Space::kCpu);
     for (Index i = 0; i < all.size; ++i) ASSERT_EQ(all.data[i], std::byte{0}) << "byte " << i;
     EXPECT_EQ(arena.at(128, 64).data, all.data + 128);

@@ -1,0 +1,83 @@
+// The program: finds the command, fills its RunSpec, runs it, and turns failures into exit statuses.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <new>
+#include <vector>
+
+#include "base/error.h"
+#include "cli/arguments.h"
+#include "spec/options.h"
+
+namespace longhaul::cli {
+namespace {
+
+constexpr Command kCommands[] = {
+    {"plan", "says what a training run will need and how long a step will take; runs nothing",
+     "  longhaul plan --model llama3.1-8b --context 128K --ranks 8\n"
+     "  longhaul plan --model mini --context 32K --ranks 2 --memory 2G --json",
+     run_plan},
+};
+
+void print_help() {
+  fmt::print(
+      "longhaul trains large language models on very long sequences.\n\nusage: longhaul COMMAND [OPTION...]\n\n");
+  for (const Command& c : kCommands) fmt::print("  {:<10} {}\n", c.name, c.summary);
+  fmt::print("\n`longhaul COMMAND --help` lists a command's options, with examples. `longhaul --version` prints {}.\n",
+             kVersion);
+}
+
+const Command& find_command(const std::string& name) {
+  std::vector<std::string_view> names;
+  for (const Command& c : kCommands) {
+    if (c.name == name) return c;
+    names.emplace_back(c.name);
+  }
+  const std::string guess = spec::nearest(name, names);
+  throw input_error(
+      fmt::format("there is no command \"{}\"", name), "on the command line",
+      guess.empty() ? "`longhaul --help` lists the commands" : fmt::format("did you mean \"{}\"?", guess));
+}
+
+int dispatch(const std::vector<std::string>& arguments) {
+  if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h" || arguments[0] == "help") {
+    print_help();
+    return 0;
+  }
+  if (arguments[0] == "--version") {
+    fmt::print("longhaul {}\n", kVersion);
+    return 0;
+  }
+  const Command& command = find_command(arguments[0]);
+  const auto spec = parse_arguments(command, std::span(arguments).subspan(1));
+  return spec ? command.run(*spec) : 0;
+}
+
+int report(const Error& error) {
+  std::fflush(stdout);
+  std::fputs(describe(error).c_str(), stderr);
+  return static_cast<int>(error.kind);
+}
+
+}  // namespace
+
+std::span<const Command> commands() noexcept {
+  return kCommands;
+}
+
+}  // namespace longhaul::cli
+
+int main(int argc, char** argv) {
+  using namespace longhaul;
+  try {
+    return cli::dispatch({argv + 1, argv + argc});
+  } catch (const Error& e) {
+    return cli::report(e);
+  } catch (const std::bad_alloc&) {
+    return cli::report(
+        run_error("the memory that this needs is not there", "", "`longhaul plan` says how much a run needs"));
+  } catch (const std::exception& e) {
+    return cli::report(
+        run_error(e.what(), "", "this is a mistake of the program; please report it with the command line"));
+  }
+}

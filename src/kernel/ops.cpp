@@ -1,6 +1,7 @@
 // The two tables of ops: the reference, and the fastest of this machine.
 #include "kernel/ops.h"
 
+#include "kernel/attention_list.h"
 #include "kernel/ref/ref.h"
 
 namespace longhaul::kernel {
@@ -26,6 +27,17 @@ Ops make_reference() noexcept {
   t.add = ref::add;
   t.copy = ref::copy;
   t.fill = ref::fill;
+  t.attention = reference_attention_variants();
+  t.attention_finish = attention_finish;
+  t.attention_delta = attention_delta;
+  t.attention_sink_gradient = attention_sink_gradient;
+  return t;
+}
+
+Ops make_cpu() noexcept {
+  Ops t = make_reference();
+  t.name = "cpu";
+  t.attention = attention_variants();
   return t;
 }
 
@@ -37,7 +49,7 @@ const Ops& reference_ops() noexcept {
 }
 
 const Ops& cpu_ops() noexcept {
-  static const Ops table = make_reference();
+  static const Ops table = make_cpu();
   return table;
 }
 

@@ -85,13 +85,13 @@ void add_gradients(Emitter& emit) {
     if (turn < grid.ring)
       each_part(grid, kKeyGradients, peer_at(grid, turn), grid.rank, [&](Tensor t, int c) {
         emit.receive(Axis::kRing, peer_at(grid, turn),
-                     part(grid, t, grid.rank, c, landing[static_cast<std::size_t>(turn % 2)](t, 0)));
+                     part(grid, t, grid.rank, c, landing[static_cast<std::size_t>((turn - 1) % 2)](t, 0)));
       });
     emit.wait(Axis::kRing, arriving);
     if (turn > 1)
       each_part(grid, kKeyGradients, peer_at(grid, turn - 1), grid.rank, [&](Tensor t, int c) {
         emit.add(part(grid, t, grid.rank, c, kHome),
-                 part(grid, t, grid.rank, c, landing[static_cast<std::size_t>((turn - 1) % 2)](t, 0)));
+                 part(grid, t, grid.rank, c, landing[static_cast<std::size_t>(turn % 2)](t, 0)));
       });
     arriving = emit.since(first_event);
   }

@@ -10,6 +10,8 @@ std::span<const StrategyEntry> strategies() noexcept {
       StrategyEntry{"single", single, "one rank has the whole sequence"},
       StrategyEntry{"all_gather", all_gather, "every rank fetches the keys that its queries see"},
       StrategyEntry{"ring", ring, "keys go round, one rank a hop, while what passes is attended to"},
+      StrategyEntry{"ulysses", ulysses, "ranks exchange rows for heads: each has the whole sequence for some heads"},
+      StrategyEntry{"usp", usp, "a ring of groups, ulysses within each"},
   };
   return kTable;
 }

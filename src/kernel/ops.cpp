@@ -2,6 +2,7 @@
 #include "kernel/ops.h"
 
 #include "kernel/attention_list.h"
+#include "kernel/cpu/matmul.h"
 #include "kernel/ref/ref.h"
 
 namespace longhaul::kernel {
@@ -38,6 +39,14 @@ Ops make_cpu() noexcept {
   Ops t = make_reference();
   t.name = "cpu";
   t.attention = attention_variants();
+  return t;
+}
+
+Ops make_cpu() noexcept {
+  Ops t = make_reference();
+  t.name = "cpu";
+  t.matmul_scratch = cpu::matmul_scratch;
+  t.matmul = cpu::matmul;
   return t;
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernel/cpu/matmul.h"
 #include "kernel/ops.h"
 #include "op_cases.h"
 
@@ -60,7 +61,12 @@ void check_variant(const OpCase& c, const Setting& s, const std::vector<Output>&
 
 TEST(Ops, EveryImplementationAgreesWithTheReference) {
   const Ops& reference = kernel::reference_ops();
-  const std::vector<const Ops*> variants{&kernel::cpu_ops()};
+  Ops native = kernel::cpu_ops(), by_fp32 = kernel::cpu_ops();
+  native.name = "cpu, matmul native", native.matmul = kernel::cpu::matmul_native;
+  native.matmul_scratch = kernel::cpu::matmul_native_scratch;
+  by_fp32.name = "cpu, matmul by fp32", by_fp32.matmul = kernel::cpu::matmul_by_fp32;
+  by_fp32.matmul_scratch = kernel::cpu::matmul_by_fp32_scratch;
+  const std::vector<const Ops*> variants{&kernel::cpu_ops(), &native, &by_fp32};
   for (const OpCase& c : op_cases())
     for (const Index gap : {0, 3}) {
       const std::vector<Output> want = c.run({&reference, DType::kF64, 1, gap});
@@ -69,7 +75,7 @@ TEST(Ops, EveryImplementationAgreesWithTheReference) {
         const std::vector<Output> own = c.run(plain);
         check_reference(c, plain, want, own);
         for (const Ops* ops : variants)
-          for (const int threads : {1, 3}) {
+          for (const int threads : {1, 2}) {
             const Setting s{ops, storage, threads, gap};
             check_variant(c, s, want, own, c.run(s));
           }

@@ -39,12 +39,6 @@ Ops make_cpu() noexcept {
   Ops t = make_reference();
   t.name = "cpu";
   t.attention = attention_variants();
-  return t;
-}
-
-Ops make_cpu() noexcept {
-  Ops t = make_reference();
-  t.name = "cpu";
   t.matmul_scratch = cpu::matmul_scratch;
   t.matmul = cpu::matmul;
   return t;

@@ -58,6 +58,12 @@ void add_matmul(std::vector<OpCase>& cases) {
     table.push_back({33, 9, 66, (bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, true, true});
     table.push_back({48, 700, 40, (bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, true});
   }
+  for (int bits = 0; bits < 4; ++bits) {  // more than one block of each dimension
+    table.push_back({1100, 6, 5, (bits & 1) != 0, (bits & 2) != 0, false, true, true});
+    table.push_back({6, 2100, 5, (bits & 1) != 0, (bits & 2) != 0, true, false, false});
+    table.push_back({6, 2100, 5, (bits & 1) != 0, (bits & 2) != 0, true, true, true});
+    table.push_back({5, 6, 1100, (bits & 1) != 0, (bits & 2) != 0, true, true, true});
+  }
   for (const MatmulCase& c : table)
     cases.push_back({text("matmul m %ld k %ld n %ld%s%s%s%s%s", c.m, c.k, c.n, c.a_transposed ? " a'" : "",
                           c.b_transposed ? " b'" : "", c.accumulate ? " accumulate" : "", c.wide_out ? " wide" : "",

@@ -25,13 +25,17 @@ struct Mesh {
   friend bool operator==(const Mesh&, const Mesh&) = default;
 };
 
-// Degrees as asked for; 0 means "not given". Fills in what is not given: when only `ranks` is given and
-// `all_on_context`, the context degree takes all ranks, else data parallelism takes what is left.
-// Throws an input error with the sentence that says which degree to change.
+// Degrees as asked for; 0 means "not given". What is not given is filled in: `all_on_context` lets the context degree
+// take the ranks that are left, otherwise data parallelism does; the other degrees are 1, and without `ranks` the
+// degrees make them. Throws an input error with the sentence that says which degree to change.
 struct MeshRequest {
   int ranks = 0, data = 0, fsdp = 0, context = 0, tensor = 0, ulysses = 0;
   bool all_on_context = false;
 };
 Mesh make_mesh(const MeshRequest& request);
+
+// The ulysses degree of usp where none is given: the largest divisor of the context degree that is at most its square
+// root (1 at a prime degree).
+int balanced_ulysses(int context) noexcept;
 
 }  // namespace longhaul::strategy

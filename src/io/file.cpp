@@ -36,6 +36,13 @@ const char* hint_of(int code) {
   }
 }
 
+// The path is at fault, or else the machine.
+Error creation_error(int code, const std::string& what, const std::string& path) {
+  const bool machine = code == ENOSPC || code == EDQUOT || code == EIO || code == EMFILE || code == ENFILE;
+  const std::string message = what + ": " + describe_errno(code);
+  return machine ? run_error(message, path, hint_of(code)) : input_error(message, path, hint_of(code));
+}
+
 }  // namespace
 
 std::string describe_errno(int code) {
@@ -121,7 +128,7 @@ AtomicFile::AtomicFile(std::string path)
     throw input_error("the output exists and is not a regular file", path_, "name a file to write");
   ::unlink(temporary_.c_str());  // what a killed process with our number may have left
   file_ = Descriptor(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-  if (file_.get() < 0) throw input_error("the file cannot be made: " + describe_errno(errno), path_, hint_of(errno));
+  if (file_.get() < 0) throw creation_error(errno, "the file cannot be made", path_);
 }
 
 AtomicFile::~AtomicFile() {
@@ -163,10 +170,11 @@ std::string write_text(const std::string& path, std::string_view text) {
 void make_folders(const std::string& path) {
   std::error_code code;
   std::filesystem::create_directories(path, code);
-  const bool folder = std::filesystem::is_directory(path);
-  if (!folder && std::filesystem::exists(path))
+  std::error_code ignored;
+  const bool folder = std::filesystem::is_directory(path, ignored);
+  if (!folder && std::filesystem::exists(path, ignored))
     throw input_error("a file where a folder is expected", path, "name a folder, or move the file away");
-  if (!folder) throw input_error("the folder cannot be made: " + code.message(), path, hint_of(code.value()));
+  if (!folder) throw creation_error(code.value(), "the folder cannot be made", path);
 }
 
 void sync_folder(const std::string& path) {

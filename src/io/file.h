@@ -61,7 +61,7 @@ std::string hash_file(const std::string& path);
 // Without commit() the destructor removes it.
 class AtomicFile {
  public:
-  // input_error when the file cannot be made there, or when `path` is a folder or a device.
+  // input_error when the file cannot be made there, or when `path` is a folder or a device; run_error for a full disk.
   explicit AtomicFile(std::string path);
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;

@@ -1,12 +1,7 @@
 // Safetensors: hostile headers, conversions, what the writer writes, and files of other programs.
 #include "io/safetensors.h"
 
-#include <signal.h>
-#include <sys/resource.h>
-
 #include <cmath>
-#include <limits>
-#include <thread>
 
 #include "base/bf16.h"
 #include "scratch.h"
@@ -276,22 +271,17 @@ TEST(Safetensors, UnfinishedOutputLeavesNothing) {
   expect_error(kInput, "not a regular file", "/dev/null", [&] { SafetensorsWriter w("/dev/null", {}); });
 }
 
-// A limit on the size of files stands for a full disk: write() fails half-way with EFBIG in place of ENOSPC.
 TEST(Safetensors, FullDiskIsARunErrorAndLeavesTheOldFile) {
   const Scratch scratch;
   scratch.put("x", "old");
-  const auto before = ::signal(SIGXFSZ, SIG_IGN);
-  rlimit limit;
-  ::getrlimit(RLIMIT_FSIZE, &limit);
-  const rlimit tiny = {4096, limit.rlim_max};
-  ::setrlimit(RLIMIT_FSIZE, &tiny);
-  expect_error(kRun, "cannot be written", "x", [&] {
-    SafetensorsWriter writer(scratch / "x", {{"q", FileDType::kF32, {4096}}});
-    writer.write<float>("q", std::vector<float>(4096));
-    writer.finish();
-  });
-  ::setrlimit(RLIMIT_FSIZE, &limit);
-  ::signal(SIGXFSZ, before);
+  {
+    const FileSizeLimit limit(4096);
+    expect_error(kRun, "cannot be written", "x", [&] {
+      SafetensorsWriter writer(scratch / "x", {{"q", FileDType::kF32, {4096}}});
+      writer.write<float>("q", std::vector<float>(4096));
+      writer.finish();
+    });
+  }
   EXPECT_EQ(list(scratch.path()), "x ");
   EXPECT_EQ(slurp(scratch / "x"), "old");
 }

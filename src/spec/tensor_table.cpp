@@ -134,7 +134,7 @@ class Declarer {
     const Lifetime whole{phases_.embed(), sizes_.gradients ? phases_.embed_backward() : phases_.loss()};
     add(ActivationId::kTokens, -1, T, 1, DType::kI32, whole);
     add(ActivationId::kLabels, -1, T, 1, DType::kI32, whole);
-    const Lifetime rotary{phases_.forward(0), backward_or(0, phases_.loss())};
+    const Lifetime rotary{phases_.embed(), backward_or(0, phases_.loss())};
     add(ActivationId::kCos, -1, T, model_.head_dim / 2, a, rotary);
     add(ActivationId::kSin, -1, T, model_.head_dim / 2, a, rotary);
   }

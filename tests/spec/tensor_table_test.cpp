@@ -62,7 +62,9 @@ void layer_forward(std::vector<Use>& u, int i, int phase) {
 std::vector<Use> uses(int layers, const std::vector<LayerPolicy>& policy, bool gradients) {
   using A = ActivationId;
   const Phases p{layers};
-  std::vector<Use> u = {{A::kTokens, -1, p.embed()}, {A::kX, 0, p.embed()}};
+  std::vector<Use> u;
+  for (A a : {A::kTokens, A::kCos, A::kSin}) u.push_back({a, -1, p.embed()});
+  u.push_back({A::kX, 0, p.embed()});
   for (int i = 0; i < layers; ++i) {
     layer_forward(u, i, p.forward(i));
     for (A a : {A::kGateUp, A::kH}) u.push_back({a, i, p.forward(i)});

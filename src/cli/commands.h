@@ -19,6 +19,7 @@ struct Command {
 std::span<const Command> commands() noexcept;
 
 int run_plan(const spec::RunSpec& spec);
+int run_attend(const spec::RunSpec& spec);
 int run_probe(const spec::RunSpec& spec);
 
 }  // namespace longhaul::cli

@@ -17,6 +17,10 @@ constexpr Command kCommands[] = {
      "  longhaul plan --model llama3.1-8b --context 128K --ranks 8\n"
      "  longhaul plan --model mini --context 32K --ranks 2 --memory 2G --json",
      run_plan},
+    {"attend", "runs one attention, forward and backward, over ranks, and writes its results",
+     "  longhaul attend --in case.safetensors --out out.safetensors\n"
+     "  longhaul attend --in case.safetensors --out out.safetensors --ranks 4 --strategy ring --layout zigzag",
+     run_attend},
     {"probe", "writes logits, loss and every gradient of given tokens",
      "  longhaul probe --model DIR --tokens case.safetensors --out out.safetensors\n"
      "  longhaul probe --model DIR --tokens case.safetensors --out out.safetensors --ranks 4 --strategy ring",

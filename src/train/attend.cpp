@@ -2,13 +2,12 @@
 #include "train/attend.h"
 
 #include <algorithm>
-#include <limits>
 
+#include "base/clock.h"
 #include "comm/comm.h"
 #include "exec/attention.h"
 #include "exec/reduce.h"
 #include "tensor/arena.h"
-#include "train/sequence.h"
 
 namespace longhaul::train {
 namespace {
@@ -112,46 +111,10 @@ void take_sinks(const std::vector<float>& sinks, const exec::AttentionTensors& t
   });
 }
 
-void run_rank(const AttentionCase& c, const AttentionSetup& setup, std::span<const Token> tokens, comm::World& world,
-              AttentionResult& result) {
-  const int rank = world.rank();
-  comm::Group& group = world.all();
-  CpuQueue queue(setup.threads);
-  SequenceSchedule sequence(
-      {setup.strategy, setup.layout, rank, setup.ranks, setup.ulysses, shapes_of(c, setup.storage), c.params.mask});
-  sequence.rebuild(tokens);
-  exec::check_equal(queue, group, sequence.hash(), "the schedule");
-
-  const strategy::Layout& layout = sequence.layout();
-  const RankMemory memory(c, setup, sequence.rows(), exec::slot_bytes(sequence.schedule()),
-                          setup.variant->scratch_bytes(largest_shape(c, setup), setup.threads));
-  const exec::AttentionTensors& t = memory.t;
-  take_rows(layout, rank, c.q, c.q_heads * c.d_qk, t.q_TND);
-  take_rows(layout, rank, c.k, c.kv_heads * c.d_qk, t.k_TGD);
-  take_rows(layout, rank, c.v, c.kv_heads * c.d_v, t.v_TGV);
-  take_rows(layout, rank, c.d_o, c.q_heads * c.d_v, t.do_TNV);
-  const exec::AttentionContext context{
-      queue,  *setup.ops,        *setup.variant,         group,        sequence.schedule(),
-      layout, sequence.tokens(), sequence.spec().shapes, memory.slots, memory.scratch};
-
-  const auto sent = [&] { return group.bytes_sent(comm::Traffic::kPayload); };
-  for (int i = 0; i < setup.repeats; ++i) {
-    if (setup.poison) memory.poison_before_forward();
-    if (t.dsinks_N) take_sinks(c.sinks, t);
-    const Index at_start = sent();
-    exec::attention_forward(context, c.params, t);
-    const Index at_middle = sent();
-    if (setup.poison) memory.poison_before_backward();
-    exec::attention_backward(context, c.params, t);
-    result.forward_bytes[rank] = at_middle - at_start, result.backward_bytes[rank] = sent() - at_middle;
-  }
-  if (t.dsinks_N) exec::sum_over(queue, *setup.ops, group, t.dsinks_N, memory.scratch);
-
-  // Ranks write different rows.
+// Ranks write different rows.
+void put_results(const strategy::Layout& layout, int rank, const exec::AttentionTensors& t, bool gradients,
+                 AttentionResult& result) {
   put_rows(layout, rank, t.o_TNV, result.o);
-  put_rows(layout, rank, t.dq_TND, result.dq);
-  put_rows(layout, rank, t.dk_TGD, result.dk);
-  put_rows(layout, rank, t.dv_TGV, result.dv);
   with_type(t.m_TN.dtype, [&]<class T>(T) {
     const auto m = t.m_TN.as<T>(), l = t.l_TN.as<T>();
     for (Index i = 0; i < m.extent[0]; ++i)
@@ -161,6 +124,61 @@ void run_rank(const AttentionCase& c, const AttentionSetup& setup, std::span<con
     for (std::size_t n = 0; rank == 0 && n < result.dsinks.size(); ++n)
       result.dsinks[n] = static_cast<double>(static_cast<const T*>(t.dsinks_N.data)[n]);
   });
+  if (!gradients) return;
+  put_rows(layout, rank, t.dq_TND, result.dq);
+  put_rows(layout, rank, t.dk_TGD, result.dk);
+  put_rows(layout, rank, t.dv_TGV, result.dv);
+}
+
+// What all ranks know of a sequence, and only read.
+struct Sequence {
+  Sequence(const AttentionCase& c, const AttentionSetup& setup) : layout{setup.layout, c.rows, setup.ranks} {
+    std::vector<Token> in_row_order(static_cast<std::size_t>(c.rows));
+    make_tokens(c.documents, {}, in_row_order);
+    strategy::shard_tokens(layout, in_row_order, tokens);
+    visible.rebuild(layout, c.params.mask, tokens);
+  }
+  strategy::Layout layout;
+  std::vector<std::vector<Token>> tokens;  // by rank
+  strategy::Visibility visible;
+};
+
+void run_rank(const AttentionCase& c, const AttentionSetup& setup, const Sequence& sequence, comm::World& world,
+              AttentionResult& result) {
+  const int rank = world.rank();
+  comm::Group& group = world.all();
+  CpuQueue queue(setup.threads);
+  const strategy::Layout& layout = sequence.layout;
+  const strategy::Shapes shapes = shapes_of(c, setup.storage);
+  strategy::Schedule schedule;
+  setup.strategy->build({rank, setup.ranks, setup.ulysses, shapes, &layout, &sequence.visible}, schedule);
+
+  const RankMemory memory(c, setup, layout.rows(rank), exec::slot_bytes(schedule),
+                          setup.variant->scratch_bytes(largest_shape(c, setup), setup.threads));
+  const exec::AttentionTensors& t = memory.t;
+  take_rows(layout, rank, c.q, c.q_heads * c.d_qk, t.q_TND);
+  take_rows(layout, rank, c.k, c.kv_heads * c.d_qk, t.k_TGD);
+  take_rows(layout, rank, c.v, c.kv_heads * c.d_v, t.v_TGV);
+  if (!c.d_o.empty()) take_rows(layout, rank, c.d_o, c.q_heads * c.d_v, t.do_TNV);
+  const exec::AttentionContext context{queue,  *setup.ops,      *setup.variant, group,        schedule,
+                                       layout, sequence.tokens, shapes,         memory.slots, memory.scratch};
+
+  const auto sent = [&] { return group.bytes_sent(comm::Traffic::kPayload); };
+  const bool gradients = !c.d_o.empty();
+  for (int i = 0; i < setup.repeats; ++i) {
+    if (setup.poison) memory.poison_before_forward();
+    if (t.sinks_N) take_sinks(c.sinks, t);
+    const double start = now_seconds();
+    const Index at_start = sent();
+    exec::attention_forward(context, c.params, t);
+    const Index at_middle = sent();
+    if (setup.poison) memory.poison_before_backward();
+    if (gradients) exec::attention_backward(context, c.params, t);
+    result.seconds[rank] = now_seconds() - start;
+    result.forward_bytes[rank] = at_middle - at_start, result.backward_bytes[rank] = sent() - at_middle;
+  }
+  if (gradients && t.dsinks_N) exec::sum_over(queue, *setup.ops, group, t.dsinks_N, memory.scratch);
+  put_results(layout, rank, t, gradients, result);
 }
 
 }  // namespace
@@ -174,15 +192,18 @@ AttentionShape largest_shape(const AttentionCase& c, const AttentionSetup& setup
 }
 
 AttentionResult run_attention(const AttentionCase& c, const AttentionSetup& setup) {
-  std::vector<Token> tokens(static_cast<std::size_t>(c.rows));
-  make_tokens(c.documents, {}, tokens);
+  const auto elements = [&](Index heads, Index width) { return static_cast<std::size_t>(c.rows * heads * width); };
   AttentionResult result;
-  result.o.resize(c.d_o.size()), result.lse.resize(static_cast<std::size_t>(c.rows * c.q_heads));
-  result.dq.resize(c.q.size()), result.dk.resize(c.k.size()), result.dv.resize(c.v.size());
-  result.dsinks.resize(c.sinks.size());
-  result.forward_bytes.resize(setup.ranks), result.backward_bytes.resize(setup.ranks);
+  result.o.resize(elements(c.q_heads, c.d_v)), result.lse.resize(elements(c.q_heads, 1));
+  if (!c.d_o.empty()) {
+    result.dq.resize(c.q.size()), result.dk.resize(c.k.size()), result.dv.resize(c.v.size());
+    result.dsinks.resize(c.sinks.size());
+  }
+  const std::size_t ranks = static_cast<std::size_t>(setup.ranks);
+  result.forward_bytes.resize(ranks), result.backward_bytes.resize(ranks), result.seconds.resize(ranks);
+  const Sequence sequence(c, setup);
   comm::run_local(setup.ranks, setup.watchdog_seconds,
-                  [&](comm::World& world) { run_rank(c, setup, tokens, world, result); });
+                  [&](comm::World& world) { run_rank(c, setup, sequence, world, result); });
   return result;
 }
 

@@ -16,7 +16,7 @@ struct AttentionCase {
   Index rows = 0;                       // T
   int q_heads = 1, kv_heads = 1;        // N, G; G divides N
   int d_qk = 1, d_v = 1;                // D, V
-  std::vector<float> q, k, v, d_o;      // rounded to the storage type when they are cut into shards
+  std::vector<float> q, k, v, d_o;      // rounded to the storage type when cut into shards; d_o empty: no gradients
   std::vector<float> sinks;             // [N], or empty
   std::vector<std::int32_t> documents;  // [T], or empty: one document
 };
@@ -34,11 +34,13 @@ struct AttentionSetup {
   bool poison = false;  // all memory that a pass has not written is NaN before it
 };
 
-// In the order of the sequence. Values are those of the storage and accumulator types, widened.
+// In the order of the sequence, shapes as in AttentionCase; lse [T, N]. Values are those of the storage and accumulator
+// types, widened.
 struct AttentionResult {
-  std::vector<double> o, lse, dq, dk, dv, dsinks;    // lse = m + l; -inf where a row sees nothing
+  std::vector<double> o, lse;                        // lse = m + l; -inf where a row sees nothing
+  std::vector<double> dq, dk, dv, dsinks;            // empty without gradients
   std::vector<Index> forward_bytes, backward_bytes;  // payload sent, by rank
-  friend bool operator==(const AttentionResult&, const AttentionResult&) = default;
+  std::vector<double> seconds;                       // of the last passes, by rank
 };
 
 // Throws what comm::run_local throws.

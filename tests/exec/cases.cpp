@@ -132,6 +132,10 @@ std::string difference(const train::AttentionResult& got, const train::Attention
   return text;
 }
 
+bool same_values(const train::AttentionResult& a, const train::AttentionResult& b) {
+  return a.o == b.o && a.lse == b.lse && a.dq == b.dq && a.dk == b.dk && a.dv == b.dv && a.dsinks == b.dsinks;
+}
+
 train::AttentionSetup reference(DType storage) {
   train::AttentionSetup s;
   s.storage = storage, s.ops = &kernel::reference_ops();

@@ -54,6 +54,9 @@ train::AttentionResult dense(const train::AttentionCase& c);
 // What differs by more than relative x the tensor's largest value, one line a tensor; empty when nothing does.
 std::string difference(const train::AttentionResult& got, const train::AttentionResult& want, double relative);
 
+// Every value of every tensor is the same.
+bool same_values(const train::AttentionResult& a, const train::AttentionResult& b);
+
 // The reference ops and attention; strategy, layout and degree are still to be set.
 train::AttentionSetup reference(DType storage);
 

@@ -1,6 +1,8 @@
 // Asks the processor (and the operating system's support of its registers) for instruction sets.
 #include "kernel/cpu/isa.h"
 
+#include "kernel/ops.h"
+
 namespace longhaul::kernel {
 
 const char* isa_refuses(Isa isa) noexcept {
@@ -26,6 +28,14 @@ const char* name_of(Isa isa) noexcept {
       break;
   }
   return "baseline";
+}
+
+bool multiplies_bf16() noexcept {
+#if defined(__x86_64__)
+  return isa_refuses(Isa::kAvx512) == nullptr && __builtin_cpu_supports("avx512bf16");
+#else
+  return false;
+#endif
 }
 
 }  // namespace longhaul::kernel

@@ -1,127 +1,15 @@
-// Runs the programs of all ranks on symbols, with unbuffered sends, and says what is wrong.
+// Judges what the programs of all ranks did.
 #include "strategy/checker.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "strategy/contents.h"
+#include "strategy/simulation.h"
 
 namespace longhaul::strategy {
-namespace {
 
-constexpr std::size_t kMostProblems = 20;  // one mistake causes many
-using Problem = std::optional<std::string>;
 using State = Cell::State;
-
-constexpr std::array kStatistic{Tensor::kM, Tensor::kL};
-constexpr std::array kPartials{Tensor::kOPartial, Tensor::kM, Tensor::kL};
-constexpr std::array kGradients{Tensor::kDQ, Tensor::kDK, Tensor::kDV};
-
-bool is_gradient(Tensor t) {
-  return t == Tensor::kDQ || t == Tensor::kDK || t == Tensor::kDV;
-}
-bool is_partial(Tensor t) {
-  return t == Tensor::kOPartial || t == Tensor::kM || t == Tensor::kL;
-}
-
-// A message that was started and has not met its other side.
-struct Post {
-  int rank = 0, peer = 0;
-  std::size_t step = 0;
-  bool is_send = false;
-};
-
-// The programs of all ranks, forward or backward.
-class Simulation {
- public:
-  Simulation(const std::vector<const Program*>& programs, const Request& request, bool backward, Findings& findings);
-  void run();
-
- private:
-  enum class EventState : std::uint8_t { kUnused, kStarted, kThrough, kWaited };
-  struct Rank {
-    std::size_t next = 0;  // step
-    std::vector<EventState> events;
-    std::vector<std::size_t> started_at;  // step that started each event
-  };
-
-  const Step& step_at(int rank, std::size_t index) const {
-    return programs_[static_cast<std::size_t>(rank)]->steps[index];
-  }
-  Contents& contents(int rank) { return contents_[static_cast<std::size_t>(rank)]; }
-  void report(std::string text);
-  void report_at(int rank, std::size_t step, const std::string& text);
-  std::string where(int rank, std::size_t step) const;
-
-  bool advance(int rank);  // runs it until it waits; whether it moved
-  Problem execute(int rank, std::size_t index, const Step& step);
-  Problem start(int rank, std::size_t index, const Step& step);
-  void meet(const Post& send, const Post& receive);
-  void end_wait(int rank, std::int32_t event);
-  Problem zero(Contents& here, const Payload& what);
-  Problem combine(Contents& here, const Step& step);
-  Problem attend(Contents& here, const Step& step);
-  Problem take_in(Contents& here, const Payload& what, bool query_side, const Step& step);
-  Problem finish(Contents& here, const Step& step);
-
-  void check_slots() const;
-  void check_ends();
-  void check_tiles();
-  void check_home(int rank);
-  std::vector<bool> needed(Tensor tensor, int owner, int chunk, int head) const;
-
-  int piece(int rank, int chunk) const { return rank * chunks_ + chunk; }
-  int group() const { return request_.shapes.q_heads / request_.shapes.kv_heads; }
-  bool tile_visible(int q_piece, int k_piece) const {
-    return (*request_.visible)(q_piece / chunks_, q_piece % chunks_, k_piece / chunks_, k_piece % chunks_);
-  }
-
-  const std::vector<const Program*>& programs_;
-  const Request& request_;
-  const bool backward_;
-  Findings& findings_;
-  const int ranks_, chunks_, pieces_;
-  std::vector<Rank> state_;
-  std::vector<Contents> contents_;
-  std::vector<Post> posts_;
-  std::vector<std::uint8_t> attended_;  // times, by query piece, key piece, query head
-  std::vector<std::uint8_t> finished_;  // times, by query piece, head
-};
-
-Simulation::Simulation(const std::vector<const Program*>& programs, const Request& request, bool backward,
-                       Findings& findings)
-    : programs_(programs),
-      request_(request),
-      backward_(backward),
-      findings_(findings),
-      ranks_(request.ranks),
-      chunks_(request.layout->chunks()),
-      pieces_(ranks_ * chunks_) {
-  const auto heads = static_cast<std::size_t>(request.shapes.q_heads);
-  const auto pieces = static_cast<std::size_t>(pieces_);
-  attended_.resize(pieces * pieces * heads);
-  finished_.resize(pieces * heads);
-  for (int r = 0; r < ranks_; ++r) {
-    const Program& program = *programs[static_cast<std::size_t>(r)];
-    const auto events = static_cast<std::size_t>(program.events);
-    state_.push_back({0, std::vector(events, EventState::kUnused), std::vector<std::size_t>(events)});
-    contents_.emplace_back(request, program, r, backward);
-  }
-}
-
-void Simulation::report(std::string text) {
-  if (findings_.problems.size() < kMostProblems) findings_.problems.push_back(std::move(text));
-}
-
-std::string Simulation::where(int rank, std::size_t step) const {
-  return fmt::format("rank {}, {} step {} ({})", rank, backward_ ? "backward" : "forward", step,
-                     describe(step_at(rank, step)));
-}
-
-void Simulation::report_at(int rank, std::size_t step, const std::string& text) {
-  if (findings_.problems.size() < kMostProblems) report(where(rank, step) + ": " + text);
-}
 
 void Simulation::run() {
   check_slots();
@@ -134,240 +22,7 @@ void Simulation::run() {
   for (int r = 0; r < ranks_; ++r) check_home(r);
 }
 
-bool Simulation::advance(int rank) {
-  Rank& self = state_[static_cast<std::size_t>(rank)];
-  const std::vector<Step>& steps = programs_[static_cast<std::size_t>(rank)]->steps;
-  const std::size_t before = self.next;
-  for (; self.next < steps.size(); ++self.next) {
-    const Step& step = steps[self.next];
-    if (step.op == Op::kWait && step.event >= 0 && static_cast<std::size_t>(step.event) < self.events.size() &&
-        self.events[static_cast<std::size_t>(step.event)] == EventState::kStarted)
-      break;
-    if (const Problem problem = execute(rank, self.next, step)) report_at(rank, self.next, *problem);
-  }
-  return self.next != before;
-}
-
-Problem Simulation::execute(int rank, std::size_t index, const Step& step) {
-  Contents& here = contents(rank);
-  switch (step.op) {
-    case Op::kStartSend:
-    case Op::kStartReceive:
-      return start(rank, index, step);
-    case Op::kWait:
-      if (step.event < 0 || step.event >= programs_[static_cast<std::size_t>(rank)]->events ||
-          state_[static_cast<std::size_t>(rank)].events[static_cast<std::size_t>(step.event)] != EventState::kThrough)
-        return fmt::format("event {} was not started, or is waited for again", step.event);
-      end_wait(rank, step.event);
-      return std::nullopt;
-    case Op::kZero:
-      return zero(here, step.what);
-    case Op::kCopy:
-    case Op::kAdd:
-      return combine(here, step);
-    case Op::kAttend:
-      return attend(here, step);
-    case Op::kFinish:
-      return finish(here, step);
-  }
-  return "an unknown op";
-}
-
-Problem Simulation::start(int rank, std::size_t index, const Step& step) {
-  const bool is_send = step.op == Op::kStartSend;
-  const Payload& what = step.what;
-  Rank& self = state_[static_cast<std::size_t>(rank)];
-  Contents& here = contents(rank);
-  if (step.peer < 0 || step.peer >= ranks_ || step.peer == rank) return fmt::format("there is no peer {}", step.peer);
-  if (step.event < 0 || static_cast<std::size_t>(step.event) >= self.events.size() ||
-      self.events[static_cast<std::size_t>(step.event)] != EventState::kUnused)
-    return fmt::format("event {} is not free", step.event);
-  if (auto problem = here.misplaced(what)) return problem;
-  if (what.slot == kHome && !(what.heads == all_heads(what.tensor, request_.shapes)))
-    return "some heads of home are not contiguous";
-  if (what.chunk == kAllChunks) return "a message is of one chunk";
-  Problem problem = is_send ? here.unreadable(what) : here.overwrite(what);
-  self.events[static_cast<std::size_t>(step.event)] = EventState::kStarted;
-  self.started_at[static_cast<std::size_t>(step.event)] = index;
-  if (!problem || !is_send)
-    here.each(what, [&](int c, int h) {
-      Cell& cell = here.cell(what, c, h);
-      if (is_send)
-        ++cell.leaving;
-      else
-        cell.arriving = true, cell.state = State::kGarbage;
-    });
-  if (is_send)
-    (backward_ ? findings_.bytes_sent_backward : findings_.bytes_sent_forward)[static_cast<std::size_t>(rank)] +=
-        bytes_of(what, *request_.layout, request_.shapes);
-  const Post post{rank, step.peer, index, is_send};
-  const auto other = std::find_if(posts_.begin(), posts_.end(), [&](const Post& p) {
-    if (p.is_send == is_send || p.rank != post.peer || p.peer != rank) return false;
-    const Payload& theirs = step_at(p.rank, p.step).what;
-    return theirs.tensor == what.tensor && theirs.owner == what.owner && theirs.chunk == what.chunk &&
-           theirs.heads == what.heads;
-  });
-  if (other == posts_.end()) {
-    posts_.push_back(post);
-  } else {
-    is_send ? meet(post, *other) : meet(*other, post);
-    posts_.erase(other);
-  }
-  return problem;
-}
-
-// The bytes move.
-void Simulation::meet(const Post& send, const Post& receive) {
-  const Step& from = step_at(send.rank, send.step);
-  const Step& to = step_at(receive.rank, receive.step);
-  const bool readable = !contents(send.rank).unreadable(from.what);
-  if (readable)
-    contents(send.rank).each(from.what, [&](int c, int h) {
-      Cell& target = contents(receive.rank).cell(to.what, c, h);
-      const Cell& source = contents(send.rank).cell(from.what, c, h);
-      target.state = source.state;
-      target.set = source.set;
-    });
-  state_[static_cast<std::size_t>(send.rank)].events[static_cast<std::size_t>(from.event)] = EventState::kThrough;
-  state_[static_cast<std::size_t>(receive.rank)].events[static_cast<std::size_t>(to.event)] = EventState::kThrough;
-}
-
-void Simulation::end_wait(int rank, std::int32_t event) {
-  Rank& self = state_[static_cast<std::size_t>(rank)];
-  self.events[static_cast<std::size_t>(event)] = EventState::kWaited;
-  const Step& started = step_at(rank, self.started_at[static_cast<std::size_t>(event)]);
-  Contents& here = contents(rank);
-  here.each(started.what, [&](int c, int h) {
-    Cell& cell = here.cell(started.what, c, h);
-    if (started.op == Op::kStartReceive)
-      cell.arriving = false;
-    else if (cell.leaving > 0)
-      --cell.leaving;
-  });
-}
-
-Problem Simulation::zero(Contents& here, const Payload& what) {
-  if (!is_gradient(what.tensor) && !is_partial(what.tensor) && what.tensor != Tensor::kO)
-    return fmt::format("{} is an input", name_of(what.tensor));
-  if (auto problem = here.overwrite(what)) return problem;
-  here.each(what, [&](int c, int h) {
-    Cell& cell = here.cell(what, c, h);
-    cell.state = State::kSum;
-    cell.set.clear();
-  });
-  return std::nullopt;
-}
-
-// kCopy and kAdd.
-Problem Simulation::combine(Contents& here, const Step& step) {
-  const Payload &what = step.what, &other = step.other;
-  if (what.tensor != other.tensor || what.owner != other.owner || what.chunk != other.chunk ||
-      !(what.heads == other.heads))
-    return "the two sides are not the same rows and heads of the same tensor";
-  if (auto problem = here.unreadable(other)) return "from: " + *problem;
-  if (step.op == Op::kAdd) {
-    if (!is_gradient(what.tensor)) return fmt::format("{} is not a sum", name_of(what.tensor));
-    if (auto problem = here.unreadable(what)) return "to: " + *problem;
-  }
-  if (auto problem = here.overwrite(what)) return "to: " + *problem;
-  Problem problem;
-  here.each(what, [&](int c, int h) {
-    Cell& to = here.cell(what, c, h);
-    const Cell& from = here.cell(other, c, h);
-    if (step.op == Op::kCopy) {
-      to.state = from.state;
-      to.set = from.set;
-      return;
-    }
-    to.set.resize(std::max(to.set.size(), from.set.size()));
-    for (std::size_t i = 0; i < from.set.size(); ++i) {
-      if (from.set[i] && to.set[i]) problem = fmt::format("a part of chunk {} head {} would be counted twice", c, h);
-      if (from.set[i]) to.set[i] = true;
-    }
-  });
-  return problem;
-}
-
-Problem Simulation::attend(Contents& here, const Step& step) {
-  const Payload &q = step.what, &k = step.other;
-  if (q.tensor != Tensor::kQ || k.tensor != Tensor::kK || q.chunk == kAllChunks || k.chunk == kAllChunks)
-    return "attends are of one chunk of Q to one chunk of K";
-  const auto operand = [&](Tensor tensor) {
-    Payload p = has_query_heads(tensor) ? q : k;
-    p.tensor = tensor;
-    p.slot = step.at[static_cast<std::size_t>(tensor)];
-    return p;
-  };
-  if (q.heads.begin / group() < k.heads.begin || (q.heads.end - 1) / group() >= k.heads.end)
-    return fmt::format("query heads {}-{} use KV heads {}-{}, not {}-{}", q.heads.begin, q.heads.end - 1,
-                       q.heads.begin / group(), (q.heads.end - 1) / group(), k.heads.begin, k.heads.end - 1);
-  for (const Tensor t : {Tensor::kQ, Tensor::kK, Tensor::kV})
-    if (auto problem = here.unreadable(operand(t))) return problem;
-  if (!tile_visible(piece(q.owner, q.chunk), piece(k.owner, k.chunk))) return "the mask leaves this tile empty";
-  for (int h = q.heads.begin; h < q.heads.end; ++h)
-    ++attended_[(static_cast<std::size_t>(piece(q.owner, q.chunk)) * static_cast<std::size_t>(pieces_) +
-                 static_cast<std::size_t>(piece(k.owner, k.chunk))) *
-                    static_cast<std::size_t>(request_.shapes.q_heads) +
-                static_cast<std::size_t>(h)];
-  if (!backward_) {
-    for (const Tensor t : kPartials)
-      if (auto problem = take_in(here, operand(t), true, step)) return problem;
-    return std::nullopt;
-  }
-  for (const Tensor t : {Tensor::kDO, Tensor::kDelta, Tensor::kM, Tensor::kL})
-    if (auto problem = here.unreadable(operand(t))) return problem;
-  for (const Tensor t : kGradients)
-    if (auto problem = take_in(here, operand(t), t == Tensor::kDQ, step)) return problem;
-  return std::nullopt;
-}
-
-// Adds the step's tile to the sums at `what`.
-Problem Simulation::take_in(Contents& here, const Payload& what, bool query_side, const Step& step) {
-  if (auto problem = here.unreadable(what)) return problem;
-  if (auto problem = here.overwrite(what)) return fmt::format("{}: {}", name_of(what.tensor), *problem);
-  const Payload &q = step.what, &k = step.other;
-  for (int h = q.heads.begin; h < q.heads.end; ++h) {
-    Cell& cell = here.cell(what, what.chunk, query_side ? h : h / group());
-    const auto entry = static_cast<std::size_t>(query_side ? piece(k.owner, k.chunk)
-                                                           : piece(q.owner, q.chunk) * group() + h % group());
-    if (cell.state != State::kSum) return fmt::format("{} is finished already", name_of(what.tensor));
-    if (cell.set.size() <= entry) cell.set.resize(static_cast<std::size_t>(pieces_ * group()));
-    if (cell.set[entry]) return fmt::format("{} has taken in this tile before", name_of(what.tensor));
-    cell.set[entry] = true;
-  }
-  return std::nullopt;
-}
-
-Problem Simulation::finish(Contents& here, const Step& step) {
-  if (step.what.tensor != Tensor::kO || backward_) return "only O is finished, in forward";
-  const auto operand = [&](Tensor tensor) {
-    Payload p = step.what;
-    p.tensor = tensor;
-    p.slot = step.at[static_cast<std::size_t>(tensor)];
-    return p;
-  };
-  for (const Tensor t : kPartials)
-    if (auto problem = here.unreadable(operand(t))) return problem;
-  for (const Tensor t : kStatistic)
-    if (auto problem = here.overwrite(operand(t))) return problem;
-  if (auto problem = here.overwrite(step.what)) return problem;
-  Problem problem;
-  here.each(step.what, [&](int c, int h) {
-    ++finished_[static_cast<std::size_t>(piece(step.what.owner, c) * request_.shapes.q_heads + h)];
-    std::vector<bool> want = needed(Tensor::kDQ, step.what.owner, c, h);
-    for (const Tensor t : kPartials) {
-      Cell& cell = here.cell(operand(t), c, h);
-      if (cell.state != State::kSum) problem = fmt::format("{} is finished already", name_of(t));
-      cell.set.resize(want.size());
-      if (cell.set != want) problem = fmt::format("{} of chunk {} head {} misses keys", name_of(t), c, h);
-      if (t != Tensor::kOPartial) cell.state = State::kFinal;
-    }
-    here.cell(step.what, c, h).state = State::kFinal;
-  });
-  return problem;
-}
-
-void Simulation::check_slots() const {
+void Simulation::check_slots() {
   for (int r = 0; r < ranks_; ++r) {
     const Program& program = *programs_[static_cast<std::size_t>(r)];
     for (std::size_t s = 0; s < program.slots.size(); ++s) {
@@ -375,8 +30,7 @@ void Simulation::check_slots() const {
       const Index want = slot.rows * slot.heads * width_of(slot.tensor, request_.shapes) *
                          element_bytes_of(slot.tensor, request_.shapes);
       if (slot.bytes != want)
-        const_cast<Simulation*>(this)->report(
-            fmt::format("rank {}: slot {} says {} bytes, it needs {}", r, s, slot.bytes, want));
+        report(fmt::format("rank {}: slot {} says {} bytes, it needs {}", r, s, slot.bytes, want));
     }
   }
 }
@@ -423,28 +77,16 @@ void Simulation::check_tiles() {
   }
 }
 
-// What must have come together in a sum: of key chunks, or of query chunks and heads in the group.
-std::vector<bool> Simulation::needed(Tensor tensor, int owner, int chunk, int) const {
-  std::vector<bool> set(static_cast<std::size_t>(pieces_ * group()));
-  for (int other = 0; other < pieces_; ++other) {
-    if (has_query_heads(tensor)) {
-      set[static_cast<std::size_t>(other)] = tile_visible(piece(owner, chunk), other);
-    } else if (tile_visible(other, piece(owner, chunk))) {
-      for (int i = 0; i < group(); ++i) set[static_cast<std::size_t>(other * group() + i)] = true;
-    }
-  }
-  return set;
-}
-
 // The outputs are at home, complete.
 void Simulation::check_home(int rank) {
   Contents& here = contents(rank);
   const char* pass = backward_ ? "backward" : "forward";
-  for (const Tensor t : backward_ ? kGradients : std::array{Tensor::kO, Tensor::kM, Tensor::kL}) {
+  for (const Tensor t :
+       backward_ ? std::array{Tensor::kDQ, Tensor::kDK, Tensor::kDV} : std::array{Tensor::kO, Tensor::kM, Tensor::kL}) {
     const Payload all{t, static_cast<std::int16_t>(rank), kAllChunks, kHome, all_heads(t, request_.shapes)};
     here.each(all, [&](int c, int h) {
       Cell& cell = here.cell(all, c, h);
-      std::vector<bool> want = needed(backward_ ? t : Tensor::kDQ, rank, c, h);
+      std::vector<bool> want = needed(backward_ ? t : Tensor::kDQ, rank, c);
       const bool empty = std::find(want.begin(), want.end(), true) == want.end();
       if (cell.state == State::kSum) cell.set.resize(want.size());
       const bool ok = cell.arriving ? false
@@ -455,8 +97,6 @@ void Simulation::check_home(int rank) {
     });
   }
 }
-
-}  // namespace
 
 Findings check(const std::vector<Schedule>& schedules, const Request& request) {
   Findings findings;

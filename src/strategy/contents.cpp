@@ -78,8 +78,7 @@ std::optional<std::string> Contents::misplaced(const Payload& what) const {
     return fmt::format("there is no chunk {}", what.chunk);
   const HeadRange all = all_heads(what.tensor, shapes_);
   if (what.heads.begin < all.begin || what.heads.end > all.end || what.heads.count() <= 0)
-    return fmt::format("{} has heads {}-{}, not {}-{}", name_of(what.tensor), all.begin, all.end - 1, what.heads.begin,
-                       what.heads.end - 1);
+    return fmt::format("{} has {}, not {}", name_of(what.tensor), describe(all), describe(what.heads));
   if (rows_of(what, layout_) == 0) return "it has no rows";
   if (what.slot == kHome) {
     if (what.owner != rank_) return fmt::format("rank {}'s shard is not at home on rank {}", what.owner, rank_);
@@ -103,12 +102,13 @@ std::optional<std::string> Contents::unreadable(const Payload& what) const {
   if (what.slot != kHome) {
     if (a.owner < 0) return fmt::format("slot {} holds nothing yet", what.slot);
     if (a.owner != what.owner || !(a.heads == what.heads))
-      return fmt::format("slot {} holds rank {} heads {}-{}, not rank {} heads {}-{}", what.slot, a.owner,
-                         a.heads.begin, a.heads.end - 1, what.owner, what.heads.begin, what.heads.end - 1);
+      return fmt::format("slot {} holds rank {} {}, not rank {} {}", what.slot, a.owner, describe(a.heads), what.owner,
+                         describe(what.heads));
   }
   std::optional<std::string> problem;
   each(what, [&](int c, int h) {
     const Cell& held = cell(what, c, h);
+    if (problem) return;
     if (held.arriving)
       problem = fmt::format("{} of rank {} chunk {} is still on its way", name_of(what.tensor), what.owner, c);
     else if (held.state == Cell::State::kGarbage)
@@ -129,6 +129,7 @@ std::optional<std::string> Contents::overwrite(const Payload& what) {
     each(what, [&](int c, int h) { check(cell(what, c, h)); });
   } else {  // what it held before is laid out in another way: all of it is lost
     for (const Cell& cell : a.cells) check(cell);
+    if (problem) return problem;
     a.owner = what.owner;
     a.heads = what.heads;
     a.cells.assign(static_cast<std::size_t>(layout_.chunks() * what.heads.count()), Cell{});

@@ -32,7 +32,7 @@ class Contents {
   std::optional<std::string> misplaced(const Payload& what) const;
   // Why it may not be read: it is not there, or still on its way.
   std::optional<std::string> unreadable(const Payload& what) const;
-  // Makes the place hold `what` from now on. Why it may not be written: a message uses it.
+  // Makes the place hold `what` from now on. Or why it may not be written, because a message uses it: then it stays.
   std::optional<std::string> overwrite(const Payload& what);
 
   Cell& cell(const Payload& what, int chunk, int head);

@@ -50,7 +50,8 @@ Mesh make_mesh(const MeshRequest& request) {
       throw input_error(fmt::format("the {} degree is {}", d.name, *d.value), d.option,
                         fmt::format("give a number from 1 to {}", kMostRanks));
   if (r.ranks < 0 || r.ranks > kMostRanks)
-    throw input_error(fmt::format("{} ranks", r.ranks), "--ranks", fmt::format("give a number from 1 to {}", kMostRanks));
+    throw input_error(fmt::format("{} ranks", r.ranks), "--ranks",
+                      fmt::format("give a number from 1 to {}", kMostRanks));
   std::vector<Degree> given;
   Index product = 1;
   for (const Degree& d : degrees) {
@@ -67,9 +68,9 @@ Mesh make_mesh(const MeshRequest& request) {
   if (exactly ? product != r.ranks : r.ranks % product != 0) {
     const bool one = given.size() == 1;
     const char* verb = exactly ? (one ? "is not" : "are not") : (one ? "does not divide" : "do not divide");
-    throw input_error(fmt::format("{} {} {} {} ranks", one ? "degree" : "degrees", product_text(given, product), verb,
-                                  r.ranks),
-                      "mesh", cure(given, product, r.ranks, exactly));
+    throw input_error(
+        fmt::format("{} {} {} {} ranks", one ? "degree" : "degrees", product_text(given, product), verb, r.ranks),
+        "mesh", cure(given, product, r.ranks, exactly));
   }
   if (!exactly) filled = static_cast<int>(r.ranks / product);
   for (const Degree& d : degrees)

@@ -14,7 +14,7 @@ std::string place(std::int16_t slot) {
 
 std::string contents(const Payload& p) {
   const std::string chunk = p.chunk == kAllChunks ? "" : fmt::format(" chunk {}", p.chunk);
-  return fmt::format("{} of rank {}{} heads {}-{}", name_of(p.tensor), p.owner, chunk, p.heads.begin, p.heads.end - 1);
+  return fmt::format("{} of rank {}{} {}", name_of(p.tensor), p.owner, chunk, describe(p.heads));
 }
 
 std::string operands(const Step& step) {
@@ -89,6 +89,11 @@ Index bytes_of(const Payload& payload, const Layout& layout, const Shapes& shape
 
 std::uint64_t hash_of(const Schedule& schedule) noexcept {
   return hash_of(schedule.backward, hash_of(schedule.forward, 0));
+}
+
+std::string describe(const HeadRange& heads) {
+  return heads.count() == 1 ? fmt::format("head {}", heads.begin)
+                            : fmt::format("heads {}-{}", heads.begin, heads.end - 1);
 }
 
 std::string describe(const Payload& payload) {

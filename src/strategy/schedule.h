@@ -139,5 +139,6 @@ std::uint64_t hash_of(const Schedule& schedule) noexcept;
 std::string describe(const Step& step);
 // A payload as text, such as "K of rank 2 chunk 0 heads 0-3 at home".
 std::string describe(const Payload& payload);
+std::string describe(const HeadRange& heads);  // "heads 0-3", "head 2"
 
 }  // namespace longhaul::strategy

@@ -1,6 +1,10 @@
 // Every strategy, layout, degree and mask: the checker finds nothing, and what travels is what the mask needs.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
+#include "base/random.h"
 #include "cases.h"
 
 namespace longhaul::strategy {
@@ -36,6 +40,43 @@ void expect_no_findings(const Case& c) {
   std::string text;
   for (const std::string& problem : findings.problems) text += "\n  " + problem;
   ASSERT_TRUE(findings.problems.empty()) << text_of(c) << text;
+}
+
+// A tenth of the cases, that must still cover every pair of values of two parameters.
+std::vector<Case> covering_cases(const std::vector<Case>& all) {
+  std::vector<Case> some;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (mix64(i) % 10 == 0) some.push_back(all[i]);
+  return some;
+}
+
+std::array<std::string, 7> parameters(const Case& c) {
+  return {c.strategy,
+          fmt::format("layout {}", static_cast<int>(c.layout)),
+          fmt::format("ranks {}", c.ranks),
+          fmt::format("ulysses {}", c.ulysses),
+          fmt::format("mask {}", static_cast<int>(c.mask)),
+          fmt::format("length {}", c.length),
+          fmt::format("heads {}/{}", c.q_heads, c.kv_heads)};
+}
+
+std::set<std::string> pairs_of(const std::vector<Case>& cases) {
+  std::set<std::string> pairs;
+  for (const Case& c : cases) {
+    const auto p = parameters(c);
+    for (std::size_t i = 0; i < p.size(); ++i)
+      for (std::size_t j = 0; j < i; ++j) pairs.insert(p[j] + ", " + p[i]);
+  }
+  return pairs;
+}
+
+TEST(Strategies, NoFindingsInACoveringSet) {
+  const std::vector<Case> all = all_cases(), some = covering_cases(all);
+  EXPECT_EQ(pairs_of(some), pairs_of(all));
+  for (const Case& c : some) {
+    expect_no_findings(c);
+    if (testing::Test::HasFatalFailure()) return;
+  }
 }
 
 TEST(Strategies, SLOWNoFindingsInAnyCase) {

@@ -115,9 +115,9 @@ struct Backward {
   void pair(Index t, Index n, Index j, Index g) const noexcept {
     const Score<A> s = score<S>(q, k, t, n, j, g, args.params);
     const A p = std::exp((s.value - m(t, n)) - l(t, n));
-    A dp = 0;
+    A dp = 0;  // summed as attention_delta sums: where o = v, their difference is exactly 0
     for (Index d = 0; d < v.extent[2]; ++d) {
-      dp += static_cast<A>(d_o(t, n, d)) * static_cast<A>(v(j, g, d));
+      dp = std::fma(static_cast<A>(d_o(t, n, d)), static_cast<A>(v(j, g, d)), dp);
       dv(j, g, d) += rounded<S>(p) * static_cast<A>(d_o(t, n, d));
     }
     const A ds = rounded<S>(p * (dp - delta(t, n)) * s.slope * static_cast<A>(args.params.scale));

@@ -45,26 +45,17 @@ void finish_row(const AttentionFinish& a, Index t, Index n) noexcept {
   for (Index d = 0; d < width; ++d) o(t, n, d) = static_cast<S>(keep * partial(t, n, d));
 }
 
-// In eight sums, so that the compiler may use lanes.
-template <class S, class A>
-A dot(const S* x, Index x_stride, const S* y, Index y_stride, Index count) noexcept {
-  A sums[8] = {};
-  Index d = 0;
-  for (; d + 8 <= count; d += 8)
-    for (Index i = 0; i < 8; ++i)
-      sums[i] += static_cast<A>(x[(d + i) * x_stride]) * static_cast<A>(y[(d + i) * y_stride]);
-  for (; d < count; ++d) sums[0] += static_cast<A>(x[d * x_stride]) * static_cast<A>(y[d * y_stride]);
-  return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
-}
-
+// In order and by fma, as the backward passes sum do * v: where o = v, the difference of the two is exactly 0.
 template <class S, class A>
 void delta_row(const AttentionDelta& a, Index t) noexcept {
   const auto o = a.o_TNV.as<const S>(), d_o = a.do_TNV.as<const S>();
   const auto delta = a.delta_TN.as<A>();
-  for (Index n = 0; n < o.extent[1]; ++n)
-    delta(t, n) = o.stride[2] == 1 && d_o.stride[2] == 1
-                      ? dot<S, A>(&o(t, n, 0), 1, &d_o(t, n, 0), 1, o.extent[2])
-                      : dot<S, A>(&o(t, n, 0), o.stride[2], &d_o(t, n, 0), d_o.stride[2], o.extent[2]);
+  for (Index n = 0; n < o.extent[1]; ++n) {
+    A sum = 0;
+    for (Index d = 0; d < o.extent[2]; ++d)
+      sum = std::fma(static_cast<A>(d_o(t, n, d)), static_cast<A>(o(t, n, d)), sum);
+    delta(t, n) = sum;
+  }
 }
 
 template <class A>

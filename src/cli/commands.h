@@ -21,5 +21,6 @@ std::span<const Command> commands() noexcept;
 int run_plan(const spec::RunSpec& spec);
 int run_attend(const spec::RunSpec& spec);
 int run_probe(const spec::RunSpec& spec);
+int run_train(const spec::RunSpec& spec);
 
 }  // namespace longhaul::cli

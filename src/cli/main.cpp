@@ -13,6 +13,10 @@ namespace longhaul::cli {
 namespace {
 
 constexpr Command kCommands[] = {
+    {"train", "trains a model; goes on where the run directory left off",
+     "  longhaul train --model mini --data texts/ --context 8K --ranks 2 --minutes 4 --run runs/first\n"
+     "  longhaul train --model tiny --data a.txt b.txt --context 4K --steps 100 --lr 1e-2",
+     run_train},
     {"plan", "says what a training run will need and how long a step will take; runs nothing",
      "  longhaul plan --model llama3.1-8b --context 128K --ranks 8\n"
      "  longhaul plan --model mini --context 32K --ranks 2 --memory 2G --json",

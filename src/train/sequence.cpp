@@ -12,6 +12,12 @@ void SequenceSchedule::rebuild(std::span<const Token> row) {
   spec_.strategy->build({spec_.rank, spec_.ranks, spec_.ulysses, spec_.shapes, &layout_, &visible_}, schedule_);
 }
 
+double SequenceSchedule::visible_pairs() const {
+  double pairs = 0;
+  for (const auto& keys : tokens_) pairs += static_cast<double>(count_visible(spec_.mask, own_tokens(), keys));
+  return pairs;
+}
+
 // A schedule is a pure function of these inputs, so equal inputs stand for equal lists of all ranks.
 std::uint64_t SequenceSchedule::hash() const {
   const std::int64_t numbers[] = {layout_.length,

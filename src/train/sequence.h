@@ -31,6 +31,8 @@ class SequenceSchedule {
   std::span<const std::vector<Token>> tokens() const { return tokens_; }
   std::span<const Token> own_tokens() const { return tokens_[spec_.rank]; }
   Index rows() const { return layout_.rows(spec_.rank); }
+  // (query, key) pairs that the mask leaves this rank's queries.
+  double visible_pairs() const;
   // Equal on all context ranks exactly when they agree on what every one of them does.
   std::uint64_t hash() const;
 

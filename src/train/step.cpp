@@ -27,12 +27,13 @@ StepResult train_step(Trainer& t, const Batches& batches, Index step, Index step
   const double scale = valid > 0 ? 1 / valid : 0;
 
   // 3. Forward and backward of each sequence; gradients add up, weighted by the global count.
-  double sums[1] = {0};
+  double sums[2] = {0, 0};  // losses, visible pairs
   ops.fill(t.queue, as_3d(t.state.gradient), 0.0);
   for (Index b = first; b < last; ++b) {
     batches.fill(step - 1, b, t.row);
     t.load(t.row);
     sums[0] += t.run_loaded(scale, true);
+    sums[1] += t.sequence.visible_pairs();
   }
 
   // 4. Sums over ranks, in rank order: the loss in fp64, the gradients in fp32.
@@ -42,6 +43,7 @@ StepResult train_step(Trainer& t, const Batches& batches, Index step, Index step
   // 5. One norm over all parameters, clipping, AdamW. Weights are replicated, so every rank does the same.
   StepResult result;
   result.loss = sums[0] * scale;
+  result.visible_pairs = sums[1];
   result.tokens = static_cast<Index>(valid);
   result.lr = learning_rate(spec.optimizer, step, steps);
   result.grad_norm = global_norm(t.queue, ops, t.state);

@@ -10,6 +10,7 @@ struct StepResult {
   double grad_norm = 0;  // before clipping
   double lr = 0;
   Index tokens = 0;  // valid targets of the global batch
+  double visible_pairs = 0;  // (query, key) pairs that mask and documents leave, a layer, all sequences
 };
 
 // Step counts from 1; `steps` is the last of the run (the learning rate needs it).

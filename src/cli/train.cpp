@@ -1,0 +1,28 @@
+// longhaul train: the main job.
+#include <csignal>
+
+#include "cli/commands.h"
+#include "train/loop.h"
+
+namespace longhaul::cli {
+namespace {
+
+// The one thing that a signal handler may touch.
+std::atomic<bool> g_stop{false};
+
+// The first signal asks for a clean end after the step at hand; a second one ends the program at once.
+void ask_to_stop(int signal) {
+  g_stop = true;
+  std::signal(signal, SIG_DFL);
+}
+
+}  // namespace
+
+int run_train(const spec::RunSpec& spec) {
+  std::signal(SIGINT, ask_to_stop);
+  std::signal(SIGTERM, ask_to_stop);
+  train::train(spec, g_stop);
+  return 0;
+}
+
+}  // namespace longhaul::cli

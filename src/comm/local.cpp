@@ -10,9 +10,9 @@
 #include <thread>
 #include <vector>
 
+#include <fmt/format.h>
 #include "base/error.h"
 #include "comm/comm.h"
-#include "fmt/format.h"
 
 namespace longhaul::comm {
 namespace {

@@ -5,8 +5,8 @@
 #include <limits>
 #include <memory>
 
+#include <fmt/format.h>
 #include "base/error.h"
-#include "fmt/format.h"
 
 namespace longhaul::exec {
 namespace {

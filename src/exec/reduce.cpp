@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <memory>
 
+#include <fmt/format.h>
 #include "base/error.h"
-#include "fmt/format.h"
 
 namespace longhaul::exec {
 namespace {

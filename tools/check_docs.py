@@ -23,9 +23,10 @@ def expand(name):
 
 
 def exists(name, page):
-    """A path from the root, from src/ (pages name src/train/step.cpp as train/step.cpp), or from the page's folder."""
-    bases = (root, os.path.join(root, "src"), os.path.dirname(page))
-    return any(os.path.exists(os.path.join(base, name)) for base in bases)
+    """A path from the root, from src/ (pages name src/train/step.cpp as train/step.cpp), or from the page's folder; a
+    name without an extension stands for a header and its source."""
+    paths = [os.path.join(base, name) for base in (root, os.path.join(root, "src"), os.path.dirname(page))]
+    return any(os.path.exists(p) or os.path.exists(p + ".h") or os.path.exists(p + ".cpp") for p in paths)
 
 
 problems, count = [], 0

@@ -14,12 +14,16 @@ import subprocess
 import sys
 
 built, sources = sys.argv[1:3]
-names = {n for _, _, files in os.walk(sources) for n in files if n.endswith((".cpp", ".inc"))}
-objects = collections.defaultdict(list)  # source name: its objects
+folder_name = os.path.basename(os.path.normpath(sources))
+names = {os.path.join(folder_name, os.path.relpath(os.path.join(folder, n), sources))
+         for folder, _, files in os.walk(sources) for n in files if n.endswith((".cpp", ".inc"))}
+objects = collections.defaultdict(list)  # cpu/name.cpp: its objects, each below .../TARGET.dir/
 for folder, _, files in os.walk(built):
     for file in files:
-        if file.endswith(".o") and file[:-2] in names:
-            objects[file[:-2]].append(os.path.join(folder, file))
+        path = os.path.join(folder, file)
+        name = re.sub(r".*\.dir/", "", path)[:-2]
+        if file.endswith(".o") and name in names:
+            objects[name].append(path)
 objects = {source: paths for source, paths in objects.items() if len(paths) > 1}
 
 problems, count = [], 0

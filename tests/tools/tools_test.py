@@ -65,7 +65,7 @@ class Tools(unittest.TestCase):
         self.write("src/base/a.cpp", "")
         self.write("CONTRIBUTING.md", "Nothing.\n")
         self.write("docs/path.md", "`base/a.{h,cpp}`, [the readme](../README.md), `not a path`, `/usr/include/x.h`\n")
-        good = "`src/base/a.h` `base/a.h` `docs/` `src/*/x.h` `runs/quickstart-1` [path](docs/path.md#top)\n"
+        good = "`src/base/a.h` `base/a.h` `base/a` `docs/` `src/*/x.h` `runs/quickstart-1` [path](docs/path.md#top)\n"
         self.write("README.md", good)
         self.expect(0, "check_docs.py", self.folder.name, says="0 problems")
         for bad in ("`src/base/b.h`", "`base/b.h`", "`base/a.{h,inc}`", "[x](docs/none.md)", "`DESIGN.md`", "`docs/none/`"):
@@ -76,9 +76,9 @@ class Tools(unittest.TestCase):
 
     # ---- symbols
 
-    def compile(self, variant, source, flags=()):
-        path = self.write("cpu/kernel.cpp", source)
-        built = self.path(f"built/{variant}.dir/cpu/kernel.cpp.o")
+    def compile(self, variant, source, flags=(), folder="cpu"):
+        path = self.write(f"{folder}/kernel.cpp", source)
+        built = self.path(f"built/CMakeFiles/{variant}.dir/{folder}/kernel.cpp.o")
         os.makedirs(os.path.dirname(built), exist_ok=True)
         subprocess.run(["g++", "-std=c++20", "-O2", "-c", path, "-o", built, *flags], check=True)
 
@@ -87,6 +87,9 @@ class Tools(unittest.TestCase):
         for isa in ("avx2", "avx512"):
             self.compile(isa, good, [f"-DISA={isa}"])
         arguments = ("check_symbols.py", self.path("built"), self.path("cpu"))
+        self.expect(0, *arguments, says="2 objects of 1 sources, 0 problems")
+        # Another folder's source of the same name is not the same source, and an ordinary one.
+        self.compile("kernel", good, ["-DISA=avx2"], folder="ref")
         self.expect(0, *arguments, says="2 objects of 1 sources, 0 problems")
         # Without optimisation the template is a function of its own: weak, and of one name in both objects.
         weak = good.replace("namespace { template", "template").replace("; } } int", "; } int")

@@ -66,7 +66,8 @@ void remove_leftovers(const std::string& folder) {
   std::error_code ignored;
   for (fs::directory_iterator at(folder, ignored), end; !ignored && at != end; at.increment(ignored)) {
     const std::string name = at->path().filename().string();
-    if (name.starts_with(kPartialPrefix) || name.starts_with(kRemovedPrefix)) leftovers.push_back(at->path());
+    for (const std::string prefix : {kPartialPrefix, kRemovedPrefix})
+      if (name.starts_with(prefix + "step_")) leftovers.push_back(at->path());
   }
   for (const auto& path : leftovers) fs::remove_all(path, ignored);
 }

@@ -214,9 +214,9 @@ TEST(Checkpoint, LeftoversOfAKilledRunAreRemoved) {
   const Scratch scratch;
   scratch.put("partial_step_00000020/model.safetensors", "half");
   scratch.put("removed_step_00000010/model.safetensors", "half");
-  scratch.put("notes.txt", "of the user");
+  scratch.put("removed_outliers.txt", "of the user");
   CheckpointWriter writer(scratch.path(), kParameters, {});
-  EXPECT_EQ(list(scratch.path()), "notes.txt ");
+  EXPECT_EQ(list(scratch.path()), "removed_outliers.txt ");
 }
 
 }  // namespace

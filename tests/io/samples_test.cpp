@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <set>
 
+#include "allocations.h"
 #include "base/random.h"
 #include "io/batch_file.h"
 #include "scratch.h"
@@ -211,6 +213,22 @@ TEST(BatchFile, GoldenRunsAndCases) {
     EXPECT_EQ(got.documents, want.documents);
     EXPECT_EQ(*std::min_element(want.positions.begin(), want.positions.end()), 0);
   }
+}
+
+TEST(Samples, FillingAllocatesNothing) {
+  const std::vector<std::vector<std::uint8_t>> contents(9, std::vector<std::uint8_t>(50, 3));
+  const auto documents = make_documents(contents);
+  const DocumentRows rows(documents, 64, DocumentRows::LastRow::kPad, "here");
+  const SampleOrder order(rows.rows(), 1);
+  const BatchFile batches(TEST_SOURCE_DIR "/golden/training/llama/steps.safetensors", 1 << 20);
+  Row row(64);
+  const long before = count_allocations();
+  for (Index i = 0; i < 3 * rows.rows(); ++i)
+    rows.fill(order.row_of(i), row.tokens, row.labels, row.documents, row.positions);
+  batches.fill(7, 1, row.tokens, row.labels, {}, {});
+  EXPECT_EQ(count_allocations(), before);
+  const auto counted = std::make_unique<int>(1);
+  EXPECT_EQ(count_allocations(), before + 1);
 }
 
 TEST(BatchFile, Refusals) {

@@ -86,12 +86,16 @@ class TrainFaults : public ::testing::Test {
 
 // Labels made by shifting the shard instead of the sequence: the last row of a chunk predicts another chunk's token.
 TEST_F(TrainFaults, LabelShiftAtAShardEdge) {
-  expect_caught({.after_load = [](train::Trainer& t) {
+  SmallRun whole = run;
+  whole.documents = 1;  // every edge is inside a document
+  const Mistake shift_the_shard{.after_load = [](train::Trainer& t) {
     const auto labels = labels_of(t);
     const auto tokens = t.activations.vector(ActivationId::kTokens, t.sequence.rows()).as<std::int32_t>();
-    for (Index i = 0; i + 1 < t.sequence.rows(); ++i)
-      if (labels(i) >= 0) labels(i) = tokens(i + 1);
-  }});
+    for (Index i = 0; i + 1 < t.sequence.rows(); ++i) labels(i) = tokens(i + 1);
+  }};
+  const Outcome right = run_with(alone(whole));
+  EXPECT_TRUE(agrees(run_with(whole), right));
+  EXPECT_FALSE(agrees(run_with(whole, shift_the_shard), right));
 }
 
 // One token a shard left out of the loss.

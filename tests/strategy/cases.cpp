@@ -8,13 +8,13 @@
 namespace longhaul::strategy {
 namespace {
 
-std::vector<std::int32_t> documents_of(MaskCase mask, Index length) {
+std::vector<std::int32_t> documents_of(MaskCase mask, Index length, std::uint64_t seed) {
   std::vector<std::int32_t> ids;
   std::int32_t document = 7;
   for (Index i = 0; i < length; ++i) {
     const auto dice = [&](std::uint64_t sides) {
       return static_cast<std::int32_t>(
-          random_bits(1, static_cast<std::uint64_t>(length), static_cast<std::uint64_t>(i)) % sides);
+          random_bits(seed, static_cast<std::uint64_t>(length), static_cast<std::uint64_t>(i)) % sides);
     };
     switch (mask) {
       case MaskCase::kSorted:
@@ -50,13 +50,13 @@ std::string text_of(const Case& c) {
   constexpr const char* kMaskNames[] = {"causal",        "full",      "window",  "sorted",
                                         "sorted window", "scattered", "padding", "chunk"};
   constexpr const char* kLayoutNames[] = {"contiguous", "zigzag", "striped"};
-  return fmt::format("{} {} ranks {} ulysses {} mask {} length {} heads {}/{}", c.strategy,
+  return fmt::format("{} {} ranks {} ulysses {} mask {} length {} heads {}/{}{}", c.strategy,
                      kLayoutNames[static_cast<int>(c.layout)], c.ranks, c.ulysses, kMaskNames[static_cast<int>(c.mask)],
-                     c.length, c.q_heads, c.kv_heads);
+                     c.length, c.q_heads, c.kv_heads, c.seed == 1 ? "" : fmt::format(" seed {}", c.seed));
 }
 
 World::World(const Case& c) : layout{c.layout, c.length, c.ranks}, tokens(static_cast<std::size_t>(c.length)) {
-  make_tokens(documents_of(c.mask, c.length), {}, tokens);
+  make_tokens(documents_of(c.mask, c.length, c.seed), {}, tokens);
   shard_tokens(layout, tokens, shards);
   visible.rebuild(layout, mask_of(c), shards);
   request = {.rank = 0,

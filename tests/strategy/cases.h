@@ -22,6 +22,7 @@ struct Case {
   MaskCase mask = MaskCase::kCausal;
   Index length = 16, window = 0;  // window 0: 3 + length / 8 where the mask has one
   int q_heads = 2, kv_heads = 2;
+  std::uint64_t seed = 1;  // of the documents
 };
 std::string text_of(const Case& c);
 

@@ -86,5 +86,26 @@ TEST(Strategies, SLOWNoFindingsInAnyCase) {
   }
 }
 
+// Documents that lie anywhere make runs of neighbours with gaps between them, where schedules are hardest.
+TEST(Strategies, SLOWNoFindingsForScatteredDocuments) {
+  for (std::uint64_t seed = 2; seed < 60; ++seed)
+    for (const StrategyEntry& entry : strategies())
+      for (const LayoutKind layout : kLayouts)
+        for (const int ranks : {5, 7, 8})
+          for (int ulysses = 1; ulysses <= ranks; ++ulysses) {
+            const std::string name = entry.name;
+            if (ranks % ulysses != 0 || (name != "usp" && ulysses != 1) || name == "single") continue;
+            expect_no_findings({.strategy = name,
+                                .layout = layout,
+                                .ranks = ranks,
+                                .ulysses = ulysses,
+                                .mask = MaskCase::kScattered,
+                                .length = static_cast<Index>(10 + seed % 15),
+                                .q_heads = 4,
+                                .seed = seed});
+            if (testing::Test::HasFatalFailure()) return;
+          }
+}
+
 }  // namespace
 }  // namespace longhaul::strategy

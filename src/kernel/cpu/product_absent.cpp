@@ -9,6 +9,9 @@ bool has_product() noexcept {
 bool has_bf16_product() noexcept {
   return false;
 }
+bool takes_gaps() noexcept {
+  return false;
+}
 
 Index product_scratch(const Product&, int) noexcept {
   return 0;

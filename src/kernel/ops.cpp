@@ -2,7 +2,7 @@
 #include "kernel/ops.h"
 
 #include "kernel/attention_list.h"
-#include "kernel/cpu/matmul.h"
+#include "kernel/cpu/cpu_ops.h"
 #include "kernel/ref/ref.h"
 
 namespace longhaul::kernel {
@@ -35,15 +35,6 @@ Ops make_reference() noexcept {
   return t;
 }
 
-Ops make_cpu() noexcept {
-  Ops t = make_reference();
-  t.name = "cpu";
-  t.attention = attention_variants();
-  t.matmul_scratch = cpu::matmul_scratch;
-  t.matmul = cpu::matmul;
-  return t;
-}
-
 }  // namespace
 
 const Ops& reference_ops() noexcept {
@@ -52,8 +43,9 @@ const Ops& reference_ops() noexcept {
 }
 
 const Ops& cpu_ops() noexcept {
-  static const Ops table = make_cpu();
-  return table;
+  for (const Isa isa : {Isa::kAvx512, Isa::kAvx2})
+    if (isa_refuses(isa) == nullptr) return cpu_ops_of(isa);
+  return cpu_ops_of(Isa::kBaseline);
 }
 
 }  // namespace longhaul::kernel

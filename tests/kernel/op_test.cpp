@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernel/cpu/cpu_ops.h"
 #include "kernel/cpu/matmul.h"
 #include "kernel/ops.h"
 #include "op_cases.h"
@@ -59,14 +60,21 @@ void check_variant(const OpCase& c, const Setting& s, const std::vector<Output>&
   }
 }
 
+// The table of each instruction set that this machine has, and both ways of the matrix product.
+std::vector<Ops> every_implementation() {
+  std::vector<Ops> all;
+  for (const kernel::Isa isa : {kernel::Isa::kAvx512, kernel::Isa::kAvx2, kernel::Isa::kBaseline})
+    if (kernel::isa_refuses(isa) == nullptr) all.push_back(kernel::cpu_ops_of(isa));
+  all.back().matmul_scratch = kernel::cpu::matmul_native_scratch;
+  all.back().matmul = kernel::cpu::matmul_native;
+  all.front().matmul_scratch = kernel::cpu::matmul_by_fp32_scratch;
+  all.front().matmul = kernel::cpu::matmul_by_fp32;
+  return all;
+}
+
 TEST(Ops, EveryImplementationAgreesWithTheReference) {
   const Ops& reference = kernel::reference_ops();
-  Ops native = kernel::cpu_ops(), by_fp32 = kernel::cpu_ops();
-  native.name = "cpu, matmul native", native.matmul = kernel::cpu::matmul_native;
-  native.matmul_scratch = kernel::cpu::matmul_native_scratch;
-  by_fp32.name = "cpu, matmul by fp32", by_fp32.matmul = kernel::cpu::matmul_by_fp32;
-  by_fp32.matmul_scratch = kernel::cpu::matmul_by_fp32_scratch;
-  const std::vector<const Ops*> variants{&kernel::cpu_ops(), &native, &by_fp32};
+  const std::vector<Ops> variants = every_implementation();
   for (const OpCase& c : op_cases())
     for (const Index gap : {0, 3}) {
       const std::vector<Output> want = c.run({&reference, DType::kF64, 1, gap});
@@ -74,9 +82,9 @@ TEST(Ops, EveryImplementationAgreesWithTheReference) {
         const Setting plain{&reference, storage, 1, gap};
         const std::vector<Output> own = c.run(plain);
         check_reference(c, plain, want, own);
-        for (const Ops* ops : variants)
+        for (const Ops& ops : variants)
           for (const int threads : {1, 2}) {
-            const Setting s{ops, storage, threads, gap};
+            const Setting s{&ops, storage, threads, gap};
             check_variant(c, s, want, own, c.run(s));
           }
       }

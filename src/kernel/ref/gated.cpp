@@ -1,6 +1,6 @@
 // Reference gated activations (SwiGLU, GeGLU) and their gradients.
+#include <algorithm>
 #include <cmath>
-#include <numbers>
 
 #include "kernel/ref/ref.h"
 #include "kernel/shapes.h"
@@ -26,8 +26,9 @@ template <class A>
 ValueAndSlope<A> gelu_tanh(A x) {
   constexpr A kScale = static_cast<A>(2 * 0.79788456080286535588);  // 2 sqrt(2 / pi)
   constexpr A kCubic = static_cast<A>(0.044715);
-  const A phi = 1 / (1 + std::exp(-kScale * (x + kCubic * x * x * x)));
-  return {x * phi, phi * (1 + x * (1 - phi) * kScale * (1 + 3 * kCubic * x * x))};
+  const A z = std::clamp(x, A{-32}, A{32});  // beyond, phi is 0 or 1 and x^3 might overflow
+  const A phi = 1 / (1 + std::exp(-kScale * (z + kCubic * z * z * z)));
+  return {x * phi, phi * (1 + z * (1 - phi) * kScale * (1 + 3 * kCubic * z * z))};
 }
 
 template <class A>

@@ -82,8 +82,9 @@ StepFlops flops_of_step(const ModelSpec& model, const StepWork& work, const std:
     const double forward = 4 * a.layers * a.width * work.sequences;  // a pair: two products
     f.conventional += 3 * forward * a.half;
     f.exact += 3 * forward * a.window_pairs;
-    f.hardware += (3.5 + again) * forward * a.window_pairs;
+    f.hardware_attention += (3.5 + again) * forward * a.window_pairs;
   }
+  f.hardware += f.hardware_attention;
   return f;
 }
 

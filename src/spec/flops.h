@@ -30,6 +30,7 @@ struct StepFlops {
   double exact = 0;
   // As exact, with what is made again and with attention's backward pass at 2.5 forward passes (five products for two).
   double hardware = 0;
+  double hardware_attention = 0;  // attention's part of it
 };
 StepFlops flops_of_step(const ModelSpec& model, const StepWork& work, const std::vector<LayerPolicy>& policy);
 // Of the forward pass alone, exact.

@@ -92,6 +92,27 @@ void Visibility::rebuild(const Layout& layout, const MaskSpec& mask,
     }
 }
 
+void Visibility::assume_one_document(const Layout& layout, const MaskSpec& mask) {
+  ranks_ = static_cast<std::size_t>(layout.ranks);
+  chunks_ = static_cast<std::size_t>(layout.chunks());
+  const std::size_t pieces = ranks_ * chunks_;
+  std::vector<Chunk> held;
+  for (int r = 0; r < layout.ranks; ++r)
+    for (int c = 0; c < layout.chunks(); ++c) held.push_back(layout.chunk(r, c));
+  cells_.resize(pieces * pieces);
+  for (std::size_t q = 0; q < pieces; ++q)
+    for (std::size_t k = 0; k < pieces; ++k) {
+      // Distances row(query) - row(key) are lowest, lowest + step, ... up to highest.
+      const Chunk &queries = held[q], &keys = held[k];
+      const Index step = queries.step, apart = queries.first - keys.first;
+      const Index lowest = apart - (keys.count - 1) * step, highest = apart + (queries.count - 1) * step;
+      const Index nearest = lowest >= 0 ? lowest : (apart % step + step) % step;  // the smallest that is not negative
+      const bool ordered = mask.order == Order::kCausal || mask.window != 0;
+      cells_[q * pieces + k] = queries.count > 0 && keys.count > 0 && (!ordered || nearest <= highest) &&
+                               (mask.window == 0 || nearest < mask.window);
+    }
+}
+
 bool Visibility::any(int query_rank, int key_rank, int key_chunk) const noexcept {
   for (int c = 0; c < static_cast<int>(chunks_); ++c)
     if ((*this)(query_rank, c, key_rank, key_chunk)) return true;

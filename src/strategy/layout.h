@@ -44,6 +44,9 @@ void shard_tokens(const Layout& layout, std::span<const Token> in_row_order, std
 class Visibility {
  public:
   void rebuild(const Layout& layout, const MaskSpec& mask, std::span<const std::vector<Token>> tokens_of_rank);
+  // The same for one document of layout.length rows, from the extents of the chunks alone: in the time of the pairs of
+  // chunks, whatever the length. A mask with chunks is taken as one without: a superset.
+  void assume_one_document(const Layout& layout, const MaskSpec& mask);
   bool operator()(int query_rank, int query_chunk, int key_rank, int key_chunk) const noexcept {
     return cells_[(static_cast<std::size_t>(query_rank) * chunks_ + query_chunk) * ranks_ * chunks_ +
                   static_cast<std::size_t>(key_rank) * chunks_ + key_chunk] != 0;

@@ -43,9 +43,7 @@ const Ops& reference_ops() noexcept {
 }
 
 const Ops& cpu_ops() noexcept {
-  for (const Isa isa : {Isa::kAvx512, Isa::kAvx2})
-    if (isa_refuses(isa) == nullptr) return cpu_ops_of(isa);
-  return cpu_ops_of(Isa::kBaseline);
+  return cpu_ops_of(best_isa());
 }
 
 }  // namespace longhaul::kernel

@@ -52,11 +52,11 @@ void add_matmul(std::vector<OpCase>& cases) {
   const Index shapes[][3] = {{1, 1, 1},    {3, 5, 7}, {17, 64, 33}, {16, 16, 16}, {65, 7, 130},
                              {1, 130, 65}, {0, 4, 5}, {4, 0, 5},    {4, 5, 0}};
   for (const auto& d : shapes)
-    for (int bits = 0; bits < 16; ++bits)
+    for (int bits = 0; bits < 16; bits += d[0] == 17 ? 1 : 5)  // all 16 ways, or 0, 5, 10 and 15
       table.push_back({d[0], d[1], d[2], (bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, (bits & 8) != 0});
   for (int bits = 0; bits < 8; ++bits) {
     table.push_back({33, 9, 66, (bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, true, true});
-    table.push_back({48, 700, 40, (bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, true});
+    if (bits % 3 == 0) table.push_back({48, 700, 40, (bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, true});
   }
   for (int bits = 0; bits < 4; ++bits) {  // more than one block of each dimension
     table.push_back({1100, 6, 5, (bits & 1) != 0, (bits & 2) != 0, false, true, true});

@@ -82,11 +82,10 @@ TEST(Ops, EveryImplementationAgreesWithTheReference) {
         const Setting plain{&reference, storage, 1, gap};
         const std::vector<Output> own = c.run(plain);
         check_reference(c, plain, want, own);
-        for (const Ops& ops : variants)
-          for (const int threads : {1, 2}) {
-            const Setting s{&ops, storage, threads, gap};
-            check_variant(c, s, want, own, c.run(s));
-          }
+        for (const Ops& ops : variants) {
+          const Setting s{&ops, storage, gap == 0 ? 1 : 2, gap};
+          check_variant(c, s, want, own, c.run(s));
+        }
       }
     }
 }

@@ -8,21 +8,6 @@
 namespace longhaul::kernel {
 namespace {
 
-const RowKernels& rows_of(Isa isa) {
-  static constexpr RowKernels kBaseline{baseline::kNorm, baseline::kRope,      baseline::kGated,
-                                        baseline::kLoss, baseline::kOptimizer, baseline::kElements};
-#if defined(__x86_64__)
-  static constexpr RowKernels kAvx2{avx2::kNorm, avx2::kRope,      avx2::kGated,
-                                    avx2::kLoss, avx2::kOptimizer, avx2::kElements};
-  static constexpr RowKernels kAvx512{avx512::kNorm, avx512::kRope,      avx512::kGated,
-                                      avx512::kLoss, avx512::kOptimizer, avx512::kElements};
-  if (isa == Isa::kAvx512) return kAvx512;
-  if (isa == Isa::kAvx2) return kAvx2;
-#endif
-  CHECK(isa == Isa::kBaseline, "this build has no %s", name_of(isa));
-  return kBaseline;
-}
-
 // An op of the table is a plain function: these bind it to the kernels of an instruction set.
 template <Isa isa>
 Ops make_ops() noexcept {
@@ -63,6 +48,27 @@ Ops make_ops() noexcept {
 }
 
 }  // namespace
+
+const RowKernels& rows_of(Isa isa) noexcept {
+  static constexpr RowKernels kBaseline{baseline::kNorm, baseline::kRope,      baseline::kGated,
+                                        baseline::kLoss, baseline::kOptimizer, baseline::kElements};
+#if defined(__x86_64__)
+  static constexpr RowKernels kAvx2{avx2::kNorm, avx2::kRope,      avx2::kGated,
+                                    avx2::kLoss, avx2::kOptimizer, avx2::kElements};
+  static constexpr RowKernels kAvx512{avx512::kNorm, avx512::kRope,      avx512::kGated,
+                                      avx512::kLoss, avx512::kOptimizer, avx512::kElements};
+  if (isa == Isa::kAvx512) return kAvx512;
+  if (isa == Isa::kAvx2) return kAvx2;
+#endif
+  CHECK(isa == Isa::kBaseline, "this build has no %s", name_of(isa));
+  return kBaseline;
+}
+
+Isa best_isa() noexcept {
+  for (const Isa isa : {Isa::kAvx512, Isa::kAvx2})
+    if (isa_refuses(isa) == nullptr) return isa;
+  return Isa::kBaseline;
+}
 
 const Ops& cpu_ops_of(Isa isa) noexcept {
   static const Ops kBaseline = make_ops<Isa::kBaseline>();

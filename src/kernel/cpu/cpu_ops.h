@@ -10,6 +10,9 @@ namespace longhaul::kernel {
 
 // The table of an instruction set, whether this machine has it or not.
 const Ops& cpu_ops_of(Isa isa) noexcept;
+const RowKernels& rows_of(Isa isa) noexcept;
+// The best that this machine has.
+Isa best_isa() noexcept;
 
 namespace cpu {
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "kernel/cpu/cpu_ops.h"
 #include "kernel/cpu/product.h"
 #include "kernel/ref/ref.h"
 #include "kernel/shapes.h"
@@ -64,11 +65,12 @@ AnyView<3> as_rows(const AnyView<2>& a) {
 }
 
 // In the order of storage of `from`.
-void copy(Queue& queue, const AnyView<2>& from, const AnyView<2>& to) {
+void copy_matrix(Queue& queue, const AnyView<2>& from, const AnyView<2>& to) {
+  const ElementRows& kernels = rows_of(best_isa()).elements;
   if (by_columns(from))
-    ref::copy(queue, as_rows(transpose(from)), as_rows(transpose(to)));
+    copy(queue, as_rows(transpose(from)), as_rows(transpose(to)), kernels);
   else
-    ref::copy(queue, as_rows(from), as_rows(to));
+    copy(queue, as_rows(from), as_rows(to), kernels);
 }
 
 // Bytes for one block each of a, b and c. They grow with the extents, as a nearly equal block does not: scratch that
@@ -122,16 +124,16 @@ void multiply_staged(Queue& queue, const Matmul& x, DType type, Bytes scratch) {
       for (Index k0 = 0; k0 < K; k0 += k) {
         const AnyView<2> a = block(x.a_MK, m0, m, k0, k), b = block(x.b_KN, k0, k, n0, n);
         part.a_MK = packed_like(a, type, a_memory), part.b_KN = packed_like(b, type, b_memory);
-        if (n0 == 0 || k < K) copy(queue, a, part.a_MK);
-        if (m0 == 0 || n < N || k < K) copy(queue, b, part.b_KN);
+        if (n0 == 0 || k < K) copy_matrix(queue, a, part.a_MK);
+        if (m0 == 0 || n < N || k < K) copy_matrix(queue, b, part.b_KN);
         part.accumulate = k0 > 0 || (in_place && x.accumulate);
         multiply_within(queue, part, rest);
       }
       if (in_place) continue;
       if (x.accumulate)
-        ref::add(queue, part.c_MN, c);
+        add(queue, part.c_MN, c, rows_of(best_isa()).elements);
       else
-        copy(queue, part.c_MN, c);
+        copy_matrix(queue, part.c_MN, c);
     }
 }
 
@@ -168,7 +170,7 @@ void run(Queue& queue, const Matmul& x, bool native_bf16, Bytes scratch) {
   check_shapes(x);
   if (x.c_MN.count() == 0) return;
   if (x.a_MK.extent[1] == 0) {
-    if (!x.accumulate) ref::fill(queue, as_rows(x.c_MN), 0);
+    if (!x.accumulate) fill(queue, as_rows(x.c_MN), 0);
     return;
   }
   const DType type = native_bf16 ? in : DType::kF32;

@@ -201,4 +201,13 @@ double cancellation_allowance(const AttentionCase& c) {
   return 0x1p-23 * std::log2(static_cast<double>(c.d_v) + 1) * sum * factor;
 }
 
+double sink_allowance(const AttentionCase& c, const std::vector<double>& o, const std::vector<double>& lse) {
+  std::vector<double> sums(c.sinks.size());
+  for (std::size_t i = 0; i < lse.size(); ++i)
+    for (Index d = 0; d < c.d_v && std::isfinite(lse[i]); ++d)
+      sums[i % c.q_heads] +=
+          std::exp(c.sinks[i % c.q_heads] - lse[i]) * std::abs(o[i * c.d_v + d] * c.d_o[i * c.d_v + d]);
+  return 0x1p-9 * largest_magnitude(sums);
+}
+
 }  // namespace longhaul::testing

@@ -56,5 +56,8 @@ double ulp_allowance(const std::vector<double>& want, Index rows);
 // What is left of a gradient of q or k whose exact value is 0: the difference of two sums of V products, each rounded
 // by up to log2(V + 1) ulp of its terms.
 double cancellation_allowance(const AttentionCase& c);
+// What rounding o to bf16, by up to 2^-9 of each value, can do to a sink's gradient: one number, whose error in the
+// reference may be small by chance.
+double sink_allowance(const AttentionCase& c, const std::vector<double>& o, const std::vector<double>& lse);
 
 }  // namespace longhaul::testing

@@ -56,7 +56,7 @@ struct Forward {
     for (Index j = 0; j < keys; ++j) {
       if (!visible(args.params.mask, args.q_tokens[t], args.k_tokens[j])) continue;
       s_K[j] = score<S>(q, k, t, n, j, g, args.params).value;
-      top = std::max(top, s_K[j]);
+      if (s_K[j] > top || std::isnan(s_K[j])) top = s_K[j];  // NaN stays: it must not look as if nothing were visible
     }
     if (top == kNothing) return;
     A z = 0;
@@ -67,7 +67,7 @@ struct Forward {
     }
     // The partial result stands for weight exp(m + l), these keys for exp(top) z.
     const bool first = m(t, n) == kNothing;
-    const A both = std::max(m(t, n), top);
+    const A both = first ? top : std::max(m(t, n), top);
     const A before = first ? A(0) : std::exp((m(t, n) - both) + l(t, n)), here = std::exp(top - both) * z;
     const A total = before + here;
     for (Index d = 0; d < v.extent[2]; ++d) {

@@ -7,19 +7,34 @@ using spec::ActivationId;
 using spec::LayerPolicy;
 using spec::ParameterId;
 
+namespace {
+
+template <class F>
+void observed(const Model& model, int phase, F&& work) {
+  if (model.observer != nullptr) model.observer->begin(phase);
+  work();
+  if (model.observer != nullptr) model.observer->end(phase);
+}
+
+}  // namespace
+
 double run(const Model& model, const Sequence& sequence, double scale, const LogitsVisitor& visit) {
   const int layers = static_cast<int>(model.spec.layers);
+  const spec::Phases phases{layers};
 
-  embed_forward(model, sequence);
-  for (int layer = 0; layer < layers; ++layer) block_forward(model, sequence, layer);
-  const double loss = head_and_loss(model, sequence, scale, visit);
+  observed(model, phases.embed(), [&] { embed_forward(model, sequence); });
+  for (int layer = 0; layer < layers; ++layer)
+    observed(model, phases.forward(layer), [&] { block_forward(model, sequence, layer); });
+  double loss = 0;
+  observed(model, phases.loss(), [&] { loss = head_and_loss(model, sequence, scale, visit); });
   if (!model.trains()) return loss;
 
-  for (int layer = layers - 1; layer >= 0; --layer) {
-    if (model.policy[layer] == LayerPolicy::kRecomputeLayer) block_restore(model, sequence, layer);
-    block_backward(model, sequence, layer);
-  }
-  embed_backward(model, sequence);
+  for (int layer = layers - 1; layer >= 0; --layer)
+    observed(model, phases.backward(layer), [&] {
+      if (model.policy[layer] == LayerPolicy::kRecomputeLayer) block_restore(model, sequence, layer);
+      block_backward(model, sequence, layer);
+    });
+  observed(model, phases.embed_backward(), [&] { embed_backward(model, sequence); });
   return loss;
 }
 

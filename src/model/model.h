@@ -12,6 +12,14 @@
 
 namespace longhaul::model {
 
+// Told when a phase of spec::Phases begins and ends: for debug runs that hold the memory plan against what happens.
+class PhaseObserver {
+ public:
+  virtual ~PhaseObserver() = default;
+  virtual void begin(int phase) = 0;
+  virtual void end(int phase) = 0;
+};
+
 // What stays the same from step to step.
 struct Model {
   const spec::ModelSpec& spec;
@@ -23,6 +31,7 @@ struct Model {
   std::span<const double> inverse_frequency;     // D/2
   Queue& queue;
   const Ops& ops;
+  PhaseObserver* observer = nullptr;
 
   bool trains() const { return static_cast<bool>(gradients); }
   AnyView<1> weight(spec::ParameterId id, int layer = -1) const;    // a norm's weight

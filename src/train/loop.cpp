@@ -213,6 +213,7 @@ void train(const spec::RunSpec& options, const std::atomic<bool>& stop) {
     run.directory->write_config(spec::to_toml(run.options));
     run.directory->drop_metrics_after(run.checkpoint ? run.checkpoint->state().step : 0);
   }
+  if (!options.json) fmt::print("{}\n", plan::to_text(run.plan));
   if (!options.json)
     for (const std::string& note : run.notes) fmt::print("{}\n", note);
   std::fflush(stdout);

@@ -6,6 +6,7 @@
 
 #include "exec/reduce.h"
 #include "kernel/ops.h"
+#include "train/inputs.h"
 #include "train/setup.h"
 #include "train/weights.h"
 
@@ -94,7 +95,8 @@ ProbeResult probe(const spec::RunSpec& run) {
   const auto weights = open_weights(source);
   const io::BatchFile file(run.tokens_file, source.spec.vocabulary);
   const GivenBatches batches(file);
-  const TrainSpec spec = make_train_spec(run, source.spec, {file.context(), file.batch(), !run.no_grad});
+  const plan::Workload work{file.context(), file.batch(), !run.no_grad, false};
+  const TrainSpec spec = make_train_spec(run, source.spec, plan_run(run, source.spec, work));
 
   Logits logits{run.logits_tail > 0 ? std::min(run.logits_tail, file.context()) : file.context(),
                 source.spec.vocabulary,

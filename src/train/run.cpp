@@ -93,12 +93,12 @@ Run::Run(const spec::RunSpec& o) : options(o) {
   source = open_model(o.model);
   if (o.init == "auto") weights = open_weights(source);
 
-  Workload work{o.context, o.batch, true};
+  plan::Workload work{o.context, o.batch, true, true};
   Index available = 0;
   if (!o.batches.empty()) {
     file.emplace(o.batches, source.spec.vocabulary);
     given = std::make_unique<GivenBatches>(*file);
-    work = {file->context(), file->batch(), true};
+    work.length = file->context(), work.batch = file->batch();
     available = file->steps();
     if (o.given("batch") && o.batch != file->batch())
       throw input_error(fmt::format("the file has {} sequences a step, not {}", file->batch(), o.batch), "--batch",
@@ -110,7 +110,9 @@ Run::Run(const spec::RunSpec& o) : options(o) {
     text = std::make_unique<TextData>(o, work.length);
     available = std::max<Index>(1, text->rows.rows() / o.batch);
   }
-  spec = make_train_spec(o, source.spec, work);
+  work.saves = !o.run.empty();
+  plan = plan_run(o, source.spec, work);
+  spec = make_train_spec(o, source.spec, plan);
   length = length_of(o, work.length * work.batch, available);
   if (file && length.steps > file->steps())
     throw input_error(fmt::format("{} steps are asked for, the file has {}", length.steps, file->steps()), "--steps",

@@ -8,6 +8,7 @@
 #include "io/checkpoint.h"
 #include "io/run_directory.h"
 #include "train/batches.h"
+#include "train/inputs.h"
 #include "train/setup.h"
 
 namespace longhaul::train {
@@ -40,6 +41,7 @@ struct Run {
   std::optional<io::BatchFile> file;  // with --batches
   std::unique_ptr<TextData> text;     // else
   std::unique_ptr<Batches> given;     // of the file
+  plan::StepPlan plan;
   TrainSpec spec;
   RunLength length;
   std::unique_ptr<io::RunDirectory> directory;  // none without --run

@@ -1,20 +1,16 @@
-// From what was asked to what every rank needs: model, mesh, memory plan.
+// From what was asked to what every rank needs: mesh, memory plan, optimizer.
 #pragma once
 
+#include "plan/step_plan.h"
 #include "spec/run_spec.h"
-#include "train/inputs.h"
 #include "train/trainer.h"
 
 namespace longhaul::train {
 
-// What the data fixes: the rows of a sequence and the sequences of a step.
-struct Workload {
-  Index length = 0, batch = 1;
-  bool trains = true;
-};
+// The plan of this machine with the ops of this program.
+plan::StepPlan plan_run(const spec::RunSpec& run, const spec::ModelSpec& model, const plan::Workload& workload);
 
-// Chooses mesh, strategy, layout and what to keep within --memory, and places every buffer. Input errors: degrees that
-// do not multiply to the ranks, features that cannot run, a budget that cannot work.
-TrainSpec make_train_spec(const spec::RunSpec& run, const spec::ModelSpec& model, const Workload& workload);
+// What the ranks need of a plan. Input errors: a model that cannot run, a budget that cannot work.
+TrainSpec make_train_spec(const spec::RunSpec& run, const spec::ModelSpec& model, const plan::StepPlan& plan);
 
 }  // namespace longhaul::train

@@ -9,7 +9,7 @@ struct StepResult {
   double loss = 0;       // mean over the valid targets of the global batch, before the update
   double grad_norm = 0;  // before clipping
   double lr = 0;
-  Index tokens = 0;  // valid targets of the global batch
+  Index tokens = 0;          // valid targets of the global batch
   double visible_pairs = 0;  // (query, key) pairs that mask and documents leave, a layer, all sequences
 };
 

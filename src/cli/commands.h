@@ -21,6 +21,9 @@ std::span<const Command> commands() noexcept;
 int run_plan(const spec::RunSpec& spec);
 int run_attend(const spec::RunSpec& spec);
 int run_probe(const spec::RunSpec& spec);
+int run_eval(const spec::RunSpec& spec);
+int run_generate(const spec::RunSpec& spec);
+int run_inspect(const spec::RunSpec& spec);
 int run_train(const spec::RunSpec& spec);
 
 }  // namespace longhaul::cli

@@ -29,6 +29,15 @@ constexpr Command kCommands[] = {
      "  longhaul probe --model DIR --tokens case.safetensors --out out.safetensors\n"
      "  longhaul probe --model DIR --tokens case.safetensors --out out.safetensors --ranks 4 --strategy ring",
      run_probe},
+    {"eval", "held-out loss of a checkpoint, and loss by position in the context",
+     "  longhaul eval --checkpoint runs/first --data texts/ --context 8K --ranks 2", run_eval},
+    {"generate", "text from a checkpoint",
+     "  longhaul generate --checkpoint runs/first --prompt \"#include <\" --length 200 --temperature 0.8",
+     run_generate},
+    {"inspect", "what a safetensors file, a model, a checkpoint or a run holds; verifies checkpoints",
+     "  longhaul inspect --in runs/first\n"
+     "  longhaul inspect --in model.safetensors --json",
+     run_inspect},
 };
 
 void print_help() {

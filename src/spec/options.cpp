@@ -18,7 +18,7 @@ constexpr double kBig = 1e15;        // of counts
 constexpr double kMostRanks = 4096;  // payloads name ranks in 16 bits
 
 constexpr std::uint32_t kModelled = kTrain | kPlan | kProbe | kEval;
-constexpr std::uint32_t kRanked = kModelled | kAttend;
+constexpr std::uint32_t kRanked = kModelled | kAttend | kGenerate;
 constexpr std::uint32_t kTrained = kTrain | kPlan;
 constexpr std::uint32_t kFromCheckpoint = kEval | kGenerate;
 
@@ -70,11 +70,11 @@ const Option kOptions[] = {
   {"eps", K::kReal, &R::eps, "1e-8", 0, 1, "X", kOptimizer, kTrained, "added to the root of the second moment"},
   {"clip", K::kReal, &R::clip, "1", 0, 1e30, "X", kOptimizer, kTrained, "largest global gradient norm; 0: none"},
 
-  {"dtype", K::kChoice, &R::dtype, "auto", 0, 0, "auto|fp32|bf16|fp64", kNumbers, kRanked | kGenerate, "storage type; auto is bf16 where the CPU multiplies bf16, else fp32"},
+  {"dtype", K::kChoice, &R::dtype, "auto", 0, 0, "auto|fp32|bf16|fp64", kNumbers, kRanked, "storage type; auto is bf16 where the CPU multiplies bf16, else fp32"},
   {"seed", K::kInteger, &R::seed, "1", 0, 9e18, "N", kNumbers, kTrained | kEval | kGenerate, "of initial weights, order of samples and sampling"},
-  {"kernel", K::kText, &R::kernel, "auto", 0, 0, "auto|ref|NAME", kNumbers, kRanked | kGenerate, "attention kernel"},
+  {"kernel", K::kText, &R::kernel, "auto", 0, 0, "auto|ref|NAME", kNumbers, kRanked, "attention kernel"},
   {"memory", K::kSize, &R::memory, "", 1, 1e18, "BYTES", kNumbers, kTrained, "budget of a rank; activations are made again to fit it"},
-  {"threads", K::kInteger, &R::threads, "", 1, 4096, "N", kNumbers, kRanked | kGenerate, "threads of a rank [cores / ranks]"},
+  {"threads", K::kInteger, &R::threads, "", 1, 4096, "N", kNumbers, kRanked, "threads of a rank [cores / ranks]"},
   {"watchdog", K::kReal, &R::watchdog, "300", 1e-3, 1e7, "SECONDS", kNumbers, kRanked, "a rank that waits longer for another ends the run and says what it waited for"},
 
   {"run", K::kText, &R::run, "", 0, 0, "DIR", kRunDirectory, kTrained, "directory for config.toml, metrics.jsonl and checkpoints"},
@@ -88,7 +88,7 @@ const Option kOptions[] = {
   {"tokens", K::kText, &R::tokens_file, "", 0, 0, "FILE", kFiles, kProbe, "safetensors file with tokens and optional labels, segment_ids, position_ids"},
   {"no-grad", K::kFlag, &R::no_grad, "false", 0, 0, "", kFiles, kProbe | kAttend, "forward only"},
   {"logits-tail", K::kInteger, &R::logits_tail, "", 1, 1e12, "N", kFiles, kProbe, "write the logits of the last N tokens only"},
-  {"json", K::kFlag, &R::json, "false", 0, 0, "", kFiles, kRanked | kGenerate | kInspect, "print machine-readable results"},
+  {"json", K::kFlag, &R::json, "false", 0, 0, "", kFiles, kRanked | kInspect, "print machine-readable results"},
 
   {"prompt", K::kText, &R::prompt, "", 0, 0, "TEXT", kText, kGenerate, "text to go on from"},
   {"length", K::kInteger, &R::length, "64", 1, 1e9, "N", kText, kGenerate, "tokens to generate"},

@@ -32,6 +32,7 @@ constexpr int kLanes = 4;  // SSE2, or whatever the compiler makes of four float
 // GCC's vector extension: + - * / and comparisons work lane by lane; a comparison gives Ints, all bits set where true.
 typedef float Floats __attribute__((vector_size(kLanes * 4)));
 typedef std::int32_t Ints __attribute__((vector_size(kLanes * 4)));
+typedef std::uint32_t Words __attribute__((vector_size(kLanes * 4)));  // bits that may wrap around
 typedef float FloatsInMemory __attribute__((vector_size(kLanes * 4), aligned(4), may_alias));
 typedef std::int32_t IntsInMemory __attribute__((vector_size(kLanes * 4), aligned(4), may_alias));
 typedef std::uint16_t Halves __attribute__((vector_size(kLanes * 2)));
@@ -117,9 +118,9 @@ LONGHAUL_INLINE Floats load_bf16(const std::uint16_t* p, int count) {
 }
 // To nearest, ties to even; NaN stays NaN.
 LONGHAUL_INLINE void store_bf16(std::uint16_t* p, Floats x) {
-  const Ints u = bits_of(x), rounded = u + 0x7fff + ((u >> 16) & 1), quiet = u | 0x400000;
-  const Ints chosen = x == x ? rounded : quiet;
-  *reinterpret_cast<HalvesInMemory*>(p) = __builtin_convertvector((chosen >> 16) & 0xffff, Halves);
+  const Words u = reinterpret_cast<Words>(x), rounded = u + 0x7fff + ((u >> 16) & 1), quiet = u | 0x400000;
+  const Words chosen = x == x ? rounded : quiet;
+  *reinterpret_cast<HalvesInMemory*>(p) = __builtin_convertvector(chosen >> 16, Halves);
 }
 LONGHAUL_INLINE void store_bf16(std::uint16_t* p, Floats x, int count) {
   std::uint16_t all[kLanes];
@@ -146,7 +147,8 @@ LONGHAUL_INLINE Floats exp(Floats x) {
   const __mmask16 keep = _mm512_cmp_ps_mask(x, broadcast(kExpZero), _CMP_NLT_UQ);  // true for NaN
   return _mm512_maskz_scalef_ps(keep, p, n);
 #else
-  const Ints power = bits_of(p) + (bits_of(t) << 23);  // n + 127 stays within [1, 254]
+  // n + 127 stays within [1, 254] where the result is used.
+  const Ints power = reinterpret_cast<Ints>(reinterpret_cast<Words>(p) + (reinterpret_cast<Words>(t) << 23));
   const Ints inside = (power & (x >= kExpZero)) | (x != x);
   return select(x > 88.7228f, broadcast(__builtin_inff()), floats_of(inside));
 #endif

@@ -1,6 +1,8 @@
 // The main job as a user runs it: the program, a folder of text, a run directory.
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
+
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -139,6 +141,34 @@ TEST_F(TrainCommand, MinutesAloneFixTheStepsOnce) {
   const std::string config = read(folder / "a/config.toml");
   ASSERT_TRUE(std::regex_search(config, found, std::regex("steps = ([0-9]+)"))) << config;
   EXPECT_LE(metrics("a").back()["step"].get<long>(), std::stol(found[1]));
+}
+
+// Resident memory above that of a run that needs next to nothing agrees with the plan within 3 % and 64 MiB.
+TEST_F(TrainCommand, SLOW_ResidentMemoryIsThatOfThePlan) {
+  const fs::path many = folder / "many";  // short documents: long rows, little attention
+  fs::create_directories(many);
+  for (int i = 0; i < 400; ++i) {
+    std::ofstream file(many / (std::to_string(i) + ".txt"));
+    for (int j = 0; j < 100; ++j) file << "word " << (i * 31 + j * 17) % 997 << " then " << j << "\n";
+  }
+  const std::string common =
+      " --model tiny --data " + many.string() + " --ranks 2 --threads 1 --dtype fp32 --steps 2 --context ";
+  const auto planned = [&](const char* context) {
+    const Printed p = run_program("plan" + common + context + " --json");
+    EXPECT_EQ(p.status, 0) << p.err;
+    return 2 * nlohmann::json::parse(p.out)["peak_bytes"].get<double>();
+  };
+  const auto resident = [&](const char* context, const char* run) {
+    const Printed p = run_program("train" + common + context + " --run " + (folder / run).string());
+    EXPECT_EQ(p.status, 0) << p.err;
+    rusage use{};
+    ::getrusage(RUSAGE_CHILDREN, &use);
+    return static_cast<double>(use.ru_maxrss) * 1024;  // the largest child so far
+  };
+  const double base = resident("256", "small") - planned("256");
+  const double wanted = planned("256K"), got = resident("256K", "large") - base;
+  EXPECT_NEAR(got, wanted, 0.03 * wanted + (64 << 20)) << "planned " << wanted << ", resident " << got;
+  EXPECT_GT(wanted, 400e6) << "too small a run to tell";
 }
 
 // What ./quickstart runs, for 90 steps of one sequence of 8,192: below 4.6 bits per byte on held-out text, where a

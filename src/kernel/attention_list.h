@@ -14,6 +14,8 @@ std::span<const AttentionVariant> reference_attention_variants() noexcept;
 
 void attention_finish(Queue& queue, const AttentionFinish& a) noexcept;
 void attention_delta(Queue& queue, const AttentionDelta& a) noexcept;
+void reference_attention_delta(Queue& queue, const AttentionDelta& a) noexcept;
+void check_delta(const AttentionDelta& a) noexcept;  // CHECKs shapes and types
 void attention_sink_gradient(Queue& queue, const AttentionSinkGradient& a) noexcept;
 
 }  // namespace longhaul::kernel

@@ -30,7 +30,7 @@ Ops make_reference() noexcept {
   t.fill = ref::fill;
   t.attention = reference_attention_variants();
   t.attention_finish = attention_finish;
-  t.attention_delta = attention_delta;
+  t.attention_delta = reference_attention_delta;
   t.attention_sink_gradient = attention_sink_gradient;
   return t;
 }

@@ -158,6 +158,17 @@ TEST(Attention, BitsDependOnNothingButValuesAndThreads) {
         }
 }
 
+// A query with one key: do * v and delta are the same sum, so what is left of the gradients is exactly 0.
+TEST(Attention, OneKeyGivesGradientsOfExactlyZero) {
+  for (const AttentionCase& c : attention_cases()) {
+    if (c.name != "one row" && c.name != "window 1") continue;
+    const AttentionRun run{variants_for(c, DType::kF32)[0], DType::kF32};
+    const AttentionOutputs got = run_attention(c, run);
+    EXPECT_EQ(largest_magnitude(got[2].values), 0) << c.name << ", " << run << ", dq";
+    EXPECT_EQ(largest_magnitude(got[3].values), 0) << c.name << ", " << run << ", dk";
+  }
+}
+
 // A row that goes wrong must show: as NaN, not as a row that sees nothing. Other rows do not change.
 TEST(Attention, NaNStaysNaNInItsRow) {
   for (AttentionCase c : attention_cases()) {

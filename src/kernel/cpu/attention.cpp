@@ -38,4 +38,12 @@ constinit const AttentionVariant kAvx2Attention = variant<Isa::kAvx2, baseline::
 #endif
 constinit const AttentionVariant kBaselineAttention = variant<Isa::kBaseline, baseline::kAttention>("baseline");
 
+const AttentionKernels& best_attention_kernels() noexcept {
+#if defined(__x86_64__)
+  if (isa_refuses(Isa::kAvx512) == nullptr) return avx512::kAttention;
+  if (isa_refuses(Isa::kAvx2) == nullptr) return avx2::kAttention;
+#endif
+  return baseline::kAttention;
+}
+
 }  // namespace longhaul::kernel

@@ -8,4 +8,8 @@ namespace longhaul::kernel {
 // fp32 and bf16 storage, every mask, head layout and width; all arithmetic is fp32.
 extern const AttentionVariant kAvx512Attention, kAvx2Attention, kBaselineAttention;
 
+// Of the best instruction set that this machine has.
+struct AttentionKernels;
+const AttentionKernels& best_attention_kernels() noexcept;
+
 }  // namespace longhaul::kernel

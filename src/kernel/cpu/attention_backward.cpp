@@ -80,8 +80,7 @@ class Backward {
   void run(Index begin, Index end) noexcept {
     CHECK(0 <= begin && begin <= end && end <= plan_.tiles(), "tiles [%ld, %ld) of %ld", begin, end, plan_.tiles());
     if (begin == end) return;
-    fill_ranges(team_, a_.q_tokens, {scratch_.q_ranges, static_cast<std::size_t>(plan_.q_blocks)});
-    fill_ranges(team_, a_.k_tokens, {scratch_.k_ranges, static_cast<std::size_t>(plan_.k_blocks)});
+    fill_ranges(team_, a_.q_tokens, scratch_.q_ranges, a_.k_tokens, scratch_.k_ranges);
     for (Index tile = begin; tile < end; ++tile) run_tile(tile);
   }
 

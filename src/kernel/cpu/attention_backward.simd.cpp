@@ -70,10 +70,6 @@ void finish_scores(const BackwardBlock& block, const Workspace& w, const KeyMark
 
 }  // namespace
 
-// Named in attention_forward.simd.cpp, whose table holds them.
-void attention_backward(const BackwardBlock& block, const KeyPanel& panel) noexcept;
-Index attention_backward_workspace(Index d_qk, Index d_v) noexcept;
-
 Index attention_backward_workspace(Index d_qk, Index d_v) noexcept {
   const Index d = kBlock * padded_width(d_qk), v = kBlock * padded_width(d_v);
   return 3 * taken(d) + 2 * taken(v) + 2 * taken(kBlock * kBlock) + taken(3 * kBlock);

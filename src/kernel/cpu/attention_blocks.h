@@ -110,6 +110,9 @@ struct AttentionKernels {
   void (*forward_end)(const ForwardBlock& block, Index d_v, const ForwardResult& result) noexcept;
   Index (*backward_workspace)(Index d_qk, Index d_v) noexcept;
   void (*backward)(const BackwardBlock& block, const KeyPanel& panel) noexcept;
+  // delta[r * stride] = sum over columns of d_o * o; columns adjacent in both.
+  void (*delta)(const StridedRows& o, const StridedRows& d_o, Index rows, Index columns, float* delta,
+                Index stride) noexcept;
 };
 
 namespace baseline {

@@ -30,8 +30,15 @@ void describe_queries(const MaskSpec& mask, std::span<const Token> tokens, Index
   }
 }
 
-void fill_ranges(const Team& team, std::span<const Token> tokens, std::span<TokenRange> ranges) noexcept {
-  parallel_for(team, std::ssize(ranges), [&](Index block, int) { ranges[block] = summarize(block_of(tokens, block)); });
+void fill_ranges(const Team& team, std::span<const Token> queries, TokenRange* q_ranges, std::span<const Token> keys,
+                 TokenRange* k_ranges) noexcept {
+  const Index q_blocks = ceil_divide(std::ssize(queries), kBlock), k_blocks = ceil_divide(std::ssize(keys), kBlock);
+  parallel_for(team, q_blocks + k_blocks, [&](Index i, int) {
+    if (i < q_blocks)
+      q_ranges[i] = summarize(block_of(queries, i));
+    else
+      k_ranges[i - q_blocks] = summarize(block_of(keys, i - q_blocks));
+  });
 }
 
 TokenRange join(std::span<const TokenRange> ranges) noexcept {

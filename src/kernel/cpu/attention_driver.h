@@ -49,7 +49,9 @@ struct QueryBlock {
 void describe_queries(const MaskSpec& mask, std::span<const Token> tokens, Index block, QueryBlock& out) noexcept;
 
 TokenRange join(std::span<const TokenRange> ranges) noexcept;
-void fill_ranges(const Team& team, std::span<const Token> tokens, std::span<TokenRange> ranges) noexcept;  // of blocks
+// The ranges of all blocks of queries and of keys.
+void fill_ranges(const Team& team, std::span<const Token> queries, TokenRange* q_ranges, std::span<const Token> keys,
+                 TokenRange* k_ranges) noexcept;
 
 // A panel of key blocks being packed: keys [block0 * kBlock, ...) of key/value heads [head0, head0 + heads).
 struct PackedKeys {

@@ -133,11 +133,20 @@ void forward_end(const ForwardBlock& block, Index d_v, const ForwardResult& resu
 
 }  // namespace
 
+// In the other *.simd.cpp of attention.
 void attention_backward(const BackwardBlock& block, const KeyPanel& panel) noexcept;
 Index attention_backward_workspace(Index d_qk, Index d_v) noexcept;
+void attention_delta(const StridedRows& o, const StridedRows& d_o, Index rows, Index columns, float* delta,
+                     Index stride) noexcept;
 
-extern constinit const AttentionKernels kAttention{
-    pack_rows,         add_rows, forward_workspace, forward_begin, forward, forward_end, attention_backward_workspace,
-    attention_backward};
+extern constinit const AttentionKernels kAttention{.pack_rows = pack_rows,
+                                                   .add_rows = add_rows,
+                                                   .forward_workspace = forward_workspace,
+                                                   .forward_begin = forward_begin,
+                                                   .forward = forward,
+                                                   .forward_end = forward_end,
+                                                   .backward_workspace = attention_backward_workspace,
+                                                   .backward = attention_backward,
+                                                   .delta = attention_delta};
 
 }  // namespace longhaul::kernel::LONGHAUL_ISA

@@ -59,25 +59,27 @@ struct Forward {
       if (s_K[j] > top || std::isnan(s_K[j])) top = s_K[j];  // NaN stays: it must not look as if nothing were visible
     }
     if (top == kNothing) return;
-    A z = 0;
+    double z = 0;
     for (Index j = 0; j < keys; ++j) {
       const bool sees = visible(args.params.mask, args.q_tokens[t], args.k_tokens[j]);
       s_K[j] = sees ? std::exp(s_K[j] - top) : A(-1);
       if (sees) z += s_K[j];
     }
+    // Summed and merged in fp64: the error of a row is then that of its exponentials and of the last rounding.
     // The partial result stands for weight exp(m + l), these keys for exp(top) z.
     const bool first = m(t, n) == kNothing;
     const A both = first ? top : std::max(m(t, n), top);
-    const A before = first ? A(0) : std::exp((m(t, n) - both) + l(t, n)), here = std::exp(top - both) * z;
-    const A total = before + here;
+    const double before = first ? 0.0 : std::exp(static_cast<double>((m(t, n) - both) + l(t, n)));
+    const double here = std::exp(static_cast<double>(top - both)) * z;
+    const double total = before + here;
     for (Index d = 0; d < v.extent[2]; ++d) {
-      A sum = 0;
+      double sum = 0;
       for (Index j = 0; j < keys; ++j)
-        if (!(s_K[j] < 0)) sum += rounded<S>(s_K[j] / z) * static_cast<A>(v(j, g, d));
-      o(t, n, d) = first ? sum : before / total * o(t, n, d) + here / total * sum;
+        if (!(s_K[j] < 0)) sum += rounded<S>(static_cast<A>(s_K[j] / z)) * static_cast<A>(v(j, g, d));
+      o(t, n, d) = static_cast<A>(first ? sum : before / total * o(t, n, d) + here / total * sum);
     }
     m(t, n) = both;
-    l(t, n) = std::log(total);
+    l(t, n) = static_cast<A>(std::log(total));
   }
 
   const AttentionForward& args;

@@ -98,6 +98,7 @@ void add_masks(Builder& b) {
   b.add(with("window 1", 60, {Order::kCausal, 1}));
   b.add(with("window 100, full order", 260, {Order::kFull, 100}));
   b.add(with("chunk 32", 140, {Order::kCausal, 0, 32}));
+  b.add(with("chunk 30, full order", 100, {Order::kFull, 0, 30}));
   b.add(with("chunk 50, window 20, full order", 140, {Order::kFull, 20, 50}));
   b.add(with("documents", 170, {}, packed));
   b.add(with("documents, full order", 170, {Order::kFull}, packed));
@@ -154,6 +155,10 @@ void add_long(Builder& b) {  // more than one tile in each direction
   c.q_tokens = tokens_of(14000);
   c.k_tokens.clear();
   for (Index i = 0; i < 40; ++i) c.k_tokens.push_back(c.q_tokens[i * 300]);
+  b.add(c);
+  c.name = "heads 1 to 3 of group 2, 7000 queries";
+  c.q_tokens.resize(7000), c.k_tokens.resize(20);
+  c.q_heads = 3, c.kv_heads = 2, c.group = 2, c.q_head0 = 1;
   b.add(c);
 }
 

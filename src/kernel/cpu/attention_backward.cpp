@@ -44,7 +44,7 @@ struct Scratch {
     dk_floats = plan.panel_blocks * kBlock * padded_width(s.d_qk);
     dv_floats = plan.panel_blocks * kBlock * padded_width(s.d_v);
     sums = cutter.take<float>(threads * 2 * (dk_floats + dv_floats));
-    sum_heads = cutter.take<Index>(threads * 2);
+    waiting = cutter.take<Index>(threads);
     workspace_floats = kernels.backward_workspace(s.d_qk, s.d_v);
     workspaces = cutter.take<float>(threads * workspace_floats);
     queries = cutter.take<QueryBlock>(threads);
@@ -57,7 +57,7 @@ struct Scratch {
   std::uint8_t* classes;  // [query block of the tile, key block of the panel]
   Index* costs;           // of a query block of the tile in the panel
   float* sums;            // two slots a thread: dk and dv of the panel for one key/value head
-  Index* sum_heads;       // [thread, slot]: the head of that slot, -1 for none
+  Index* waiting;         // of each thread: the key/value head in its slot 0, -1 for none
   float* workspaces;
   QueryBlock* queries;
   Index dk_floats, dv_floats, workspace_floats;
@@ -102,7 +102,7 @@ class Backward {
     if (heads_ == 0 || classify(a_.params.mask, queries, join(key_ranges())) == TileClass::kEmpty) return;
     prepare();
     on_threads(team_, [&](int thread) { run_items(thread); });
-    parallel_for(team_, kv_heads_ * keys.blocks, [&](Index unit, int) { add_sums(unit); });
+    parallel_for(team_, kv_heads_ * keys.blocks, [&](Index unit, int) { add_waiting(unit); });
   }
 
   std::span<const TokenRange> key_ranges() const noexcept {
@@ -122,11 +122,11 @@ class Backward {
     });
   }
 
-  // A thread's share is a run of items, so of its key/value heads at most the first and the last are also another's.
-  // Slot 0 is for a head that begins in an earlier thread's share; slot 1 for others, reused when a head is complete.
+  // A thread's share is a run of items, so at most the first of its key/value heads begins in an earlier thread's
+  // share. The sums of that head wait in slot 0 until all threads are done; those of others are added at once from
+  // slot 1.
   void run_items(int thread) noexcept {
-    Index* slot_head = scratch_.sum_heads + thread * 2;
-    slot_head[0] = slot_head[1] = -1;
+    scratch_.waiting[thread] = -1;
     const Share share = share_of(
         heads_ * blocks_, [&](Index i) { return scratch_.costs[i % blocks_]; }, team_.threads, thread);
     for (Index g = kv_head0_; g < kv_head0_ + kv_heads_; ++g) {
@@ -136,10 +136,10 @@ class Backward {
       if (begin >= end) continue;
       const int slot = begin > first ? 0 : 1;
       if (!run_head(thread, slot, g, begin, end)) continue;
-      if (begin == first && end == last)
-        add_panel(thread, slot, g, 0, scratch_.keys.blocks);
+      if (slot == 0)
+        scratch_.waiting[thread] = g;
       else
-        slot_head[slot] = g;
+        add_panel(thread, slot, g, 0, scratch_.keys.blocks);
     }
   }
 
@@ -193,11 +193,10 @@ class Backward {
                       sums_of(a_.dv_KGV, first, g));
   }
 
-  void add_sums(Index unit) noexcept {
+  void add_waiting(Index unit) noexcept {
     const Index g = kv_head0_ + unit / scratch_.keys.blocks, block = unit % scratch_.keys.blocks;
     for (int thread = 0; thread < team_.threads; ++thread)
-      for (int slot = 0; slot < 2; ++slot)
-        if (scratch_.sum_heads[thread * 2 + slot] == g) add_panel(thread, slot, g, block, block + 1);
+      if (scratch_.waiting[thread] == g) add_panel(thread, 0, g, block, block + 1);
   }
 
   const AttentionKernels& kernels_;

@@ -28,13 +28,14 @@ void adamw(const AdamWFactors& f, const float* gradient, float* master, float* m
 
 template <class S>
 double sum_squares(const void* x, Index count) {
-  Doubles sum{};
+  Doubles low{}, high{};
   for_lanes(
       count, LONGHAUL_LANES(i, n) {
-        const Doubles d = __builtin_convertvector(S::get(x, i, n), Doubles);
-        sum += d * d;
+        const DoublePair d = widen(S::get(x, i, n));
+        low += d.low * d.low;
+        high += d.high * d.high;
       });
-  return sum_of(sum);
+  return sum_of(low + high);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 namespace longhaul::kernel::LONGHAUL_ISA {
 namespace {
 
-typedef double Doubles __attribute__((vector_size(kLanes * 8)));
+typedef double Doubles __attribute__((vector_size(kLanes * 4)));  // half as many lanes
 
 struct Fp32 {
   LONGHAUL_INLINE Floats get(const void* row, Index i, int n) {
@@ -53,8 +53,21 @@ LONGHAUL_INLINE float sum_of(Floats x) {
 
 LONGHAUL_INLINE double sum_of(Doubles x) {
   double sum = 0;
-  for (int i = 0; i < kLanes; ++i) sum += x[i];
+  for (int i = 0; i < kLanes / 2; ++i) sum += x[i];
   return sum;
+}
+
+struct DoublePair {
+  Doubles low, high;
+};
+LONGHAUL_INLINE DoublePair widen(Floats x) {
+#if defined(__AVX512F__)
+  return {_mm512_cvtps_pd(_mm512_castps512_ps256(x)), _mm512_cvtps_pd(_mm512_extractf32x8_ps(x, 1))};
+#elif defined(__AVX2__)
+  return {_mm256_cvtps_pd(_mm256_castps256_ps128(x)), _mm256_cvtps_pd(_mm256_extractf128_ps(x, 1))};
+#else
+  return {Doubles{x[0], x[1]}, Doubles{x[2], x[3]}};
+#endif
 }
 
 LONGHAUL_INLINE float max_of(Floats x) {

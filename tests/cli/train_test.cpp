@@ -89,7 +89,7 @@ TEST_F(TrainCommand, ResumedRunEndsInTheSameBits) {
   for (std::size_t i = 0; i < whole.size(); ++i) EXPECT_EQ(whole[i].value("loss", 0.0), parts[i].value("loss", 0.0));
 }
 
-TEST_F(TrainCommand, ASignalSavesAndTheRunGoesOnFromThere) {
+TEST_F(TrainCommand, SLOW_ASignalSavesAndTheRunGoesOnFromThere) {
   ASSERT_EQ(run_program(command("whole", "--steps 400")).status, 0);
   // `timeout` sends the signal that Ctrl-C sends.
   const std::string interrupted = "timeout --foreground --preserve-status -s INT 1 " + std::string(LONGHAUL_BINARY) +
@@ -133,7 +133,7 @@ TEST_F(TrainCommand, ADamagedCheckpointFallsBackToTheOneBefore) {
 }
 
 // Minutes alone: the number of steps is estimated once and written down.
-TEST_F(TrainCommand, MinutesAloneFixTheStepsOnce) {
+TEST_F(TrainCommand, SLOW_MinutesAloneFixTheStepsOnce) {
   const Printed p = run_program(command("a", "--minutes 0.2"));
   ASSERT_EQ(p.status, 0) << p.err;
   EXPECT_NE(p.out.find("steps fit into"), std::string::npos) << p.out;

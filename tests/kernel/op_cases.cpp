@@ -1,4 +1,4 @@
-// The cases: shapes from nothing to a few vectors and a rest, made from the setting's storage type.
+// The cases: shapes from nothing to a few vectors and a rest, and some large enough that the whole team works on them.
 #include "op_cases.h"
 
 #include "tensors.h"
@@ -103,8 +103,15 @@ std::vector<Output> run_norm_backward(const NormCase& c, const Setting& s) {
 }
 
 void add_norm(std::vector<OpCase>& cases) {
-  for (const NormCase& c :
-       {NormCase{0, 8}, {1, 1}, {3, 7}, {5, 16}, {17, 33, 1}, {2, 130, 0, 1e-3}, {9, 256, 1, 300}, {3, 1025}}) {
+  for (const NormCase& c : {NormCase{0, 8},
+                            {1, 1},
+                            {3, 7},
+                            {5, 16},
+                            {17, 33, 1},
+                            {2, 130, 0, 1e-3},
+                            {9, 256, 1, 300},
+                            {3, 1025},
+                            {37, 260}}) {
     const std::string shape = text(" rows %ld width %ld offset %g", c.rows, c.width, c.offset);
     cases.push_back({"rms_norm_forward" + shape, [c](const Setting& s) { return run_norm_forward(c, s); }, c.width});
     cases.push_back(
@@ -144,7 +151,8 @@ std::vector<Output> run_rope_table(Index rows, Index half, const Setting& s) {
 }
 
 void add_rope(std::vector<OpCase>& cases) {
-  const Index shapes[][4] = {{0, 2, 8, 4}, {1, 1, 2, 1}, {3, 3, 10, 3}, {5, 2, 64, 32}, {4, 1, 70, 17}, {7, 4, 36, 16}};
+  const Index shapes[][4] = {{0, 2, 8, 4},   {1, 1, 2, 1},   {3, 3, 10, 3},  {5, 2, 64, 32},
+                             {4, 1, 70, 17}, {7, 4, 36, 16}, {45, 3, 66, 32}};
   for (const auto& d : shapes) {
     for (int bits = 0; bits < 6; ++bits) {
       const RopeCase c{d[0], d[1], d[2], d[3], (bits & 1) != 0, bits / 2 == 1, bits / 2 == 2};
@@ -186,7 +194,7 @@ std::vector<Output> run_gated_backward(const GatedCase& c, bool in_place, const 
 }
 
 void add_gated(std::vector<OpCase>& cases) {
-  const Index shapes[][2] = {{0, 4}, {1, 1}, {3, 37}, {2, 64}, {17, 130}};
+  const Index shapes[][2] = {{0, 4}, {1, 1}, {3, 37}, {2, 64}, {17, 130}, {65, 130}};
   for (const auto& d : shapes)
     for (const Activation activation : {Activation::kSilu, Activation::kGeluTanh})
       for (const double spread : {1.0, 60.0}) {
@@ -229,7 +237,7 @@ std::vector<Output> run_embedding_backward(Index rows, Index width, bool integer
 }
 
 void add_embedding(std::vector<OpCase>& cases) {
-  const Index shapes[][2] = {{0, 4}, {1, 1}, {9, 37}, {40, 64}, {33, 130}};
+  const Index shapes[][2] = {{0, 4}, {1, 1}, {9, 37}, {40, 64}, {33, 260}};
   for (const auto& d : shapes) {
     const Index rows = d[0], width = d[1];
     const std::string shape = text(" rows %ld width %ld", rows, width);
@@ -352,7 +360,7 @@ std::vector<Output> run_fill(Index rows, Index width, double value, const Settin
 }
 
 void add_elementwise(std::vector<OpCase>& cases) {
-  const Index shapes[][2] = {{0, 4}, {1, 1}, {9, 37}, {5, 64}, {1, 20011}};
+  const Index shapes[][2] = {{0, 4}, {1, 1}, {9, 37}, {70, 130}, {1, 20011}};
   for (const auto& d : shapes) {
     const Index rows = d[0], width = d[1];
     for (int types = 0; types < 4; ++types) {

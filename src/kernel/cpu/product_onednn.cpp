@@ -120,17 +120,11 @@ bool has_product() noexcept {
 // AMX multiplies bf16 many times as fast as fp32 and Zen 4 twice; Intel's VDPBF16PS has half the rate of two fp32 FMA
 // ports (measured on Sapphire and Emerald Rapids: 1.3 against 5.4 G instructions/s), and elsewhere it is emulated.
 bool has_bf16_product() noexcept {
-  switch (dnnl::get_effective_cpu_isa()) {
-    case dnnl::cpu_isa::avx512_core_amx:
-#if DNNL_VERSION_MAJOR >= 3
-    case dnnl::cpu_isa::avx512_core_amx_fp16:
-#endif
-      return true;
-    case dnnl::cpu_isa::avx512_core_bf16:
-      return __builtin_cpu_is("amd") != 0;
-    default:
-      return false;
-  }
+  // The values are sets of bits: an instruction set has those of all that it includes.
+  const auto has = [](dnnl::cpu_isa isa) {
+    return (static_cast<int>(dnnl::get_effective_cpu_isa()) & static_cast<int>(isa)) == static_cast<int>(isa);
+  };
+  return has(dnnl::cpu_isa::avx512_core_amx) || (has(dnnl::cpu_isa::avx512_core_bf16) && __builtin_cpu_is("amd"));
 }
 
 // The kernels of version 2 that use a given scratchpad take packed matrices alone; others go to an older kernel,

@@ -62,6 +62,8 @@ void add_matmul(std::vector<OpCase>& cases) {
     table.push_back({1100, 6, 5, (bits & 1) != 0, (bits & 2) != 0, false, true, true});
     table.push_back({6, 2100, 5, (bits & 1) != 0, (bits & 2) != 0, true, false, false});
     table.push_back({6, 2100, 5, (bits & 1) != 0, (bits & 2) != 0, true, true, true});
+    table.push_back({5, 1100, 1100, (bits & 1) != 0, (bits & 2) != 0, true, true, true});
+    table.push_back({1100, 1100, 3, (bits & 1) != 0, (bits & 2) != 0, false, true, true});
     table.push_back({5, 6, 1100, (bits & 1) != 0, (bits & 2) != 0, true, true, true});
   }
   for (const MatmulCase& c : table)
@@ -269,7 +271,7 @@ std::vector<Output> run_cross_entropy(Index rows, Index vocabulary, double sprea
 }
 
 void add_cross_entropy(std::vector<OpCase>& cases) {
-  const Index shapes[][2] = {{0, 4}, {3, 1}, {4, 2}, {5, 37}, {3, 64}, {9, 1030}};
+  const Index shapes[][2] = {{0, 4}, {3, 1}, {4, 2}, {5, 37}, {3, 64}, {9, 1030}, {2, 5000}};
   for (const auto& d : shapes)
     for (const double spread : {1.0, 1e4})
       for (const Gradient g : {Gradient::kNone, Gradient::kApart, Gradient::kInPlace}) {

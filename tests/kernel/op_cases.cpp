@@ -62,9 +62,10 @@ void add_matmul(std::vector<OpCase>& cases) {
     table.push_back({1100, 6, 5, (bits & 1) != 0, (bits & 2) != 0, false, true, true});
     table.push_back({6, 2100, 5, (bits & 1) != 0, (bits & 2) != 0, true, false, false});
     table.push_back({6, 2100, 5, (bits & 1) != 0, (bits & 2) != 0, true, true, true});
+    table.push_back({5, 6, 1100, (bits & 1) != 0, (bits & 2) != 0, true, true, true});
+    if (bits % 3 != 0) continue;
     table.push_back({5, 1100, 1100, (bits & 1) != 0, (bits & 2) != 0, true, true, true});
     table.push_back({1100, 1100, 3, (bits & 1) != 0, (bits & 2) != 0, false, true, true});
-    table.push_back({5, 6, 1100, (bits & 1) != 0, (bits & 2) != 0, true, true, true});
   }
   for (const MatmulCase& c : table)
     cases.push_back({text("matmul m %ld k %ld n %ld%s%s%s%s%s", c.m, c.k, c.n, c.a_transposed ? " a'" : "",

@@ -178,7 +178,7 @@ TEST_F(TrainCommand, SLOW_MainJobLearns) {
   ASSERT_TRUE(fs::exists(headers)) << "the compiler's own headers are the text of this test";
   const Printed p =
       run_program("train --config " + std::string(PROJECT_SOURCE_DIR) + "/recipes/quickstart.toml --data " +
-                  headers.string() + " --steps 90 --set minutes=60 --run " + (folder / "main").string());
+                  headers.string() + " --steps 90 --eval-every 0 --set minutes=60 --run " + (folder / "main").string());
   ASSERT_EQ(p.status, 0) << p.err;
   double held_out = 100;
   for (const auto& line : metrics("main")) held_out = line.value("eval_loss", held_out);

@@ -30,28 +30,49 @@ std::string read_config(const std::string& path) {
   return text.str();
 }
 
+// The page of --help: how the command is called and what it does, then the options, then examples.
+class Page : public CLI::Formatter {
+ public:
+  explicit Page(const Command& command) : command_(command) { column_width(34); }
+
+  std::string make_usage(const CLI::App*, std::string) const override {
+    return fmt::format("usage: longhaul {} [OPTION...]\n\n{}\n", command_.name, command_.summary);
+  }
+  std::string make_description(const CLI::App*) const override { return ""; }
+  // One empty line between groups, not two.
+  std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override {
+    std::string text = CLI::Formatter::make_help(app, std::move(name), mode);
+    for (std::size_t at; (at = text.find("\n\n\n")) != std::string::npos;) text.erase(at, 1);
+    return text;
+  }
+
+ private:
+  const Command& command_;
+};
+
 class Binding {
  public:
   explicit Binding(const Command& command)
       : command_(command), app_(command.summary, std::string("longhaul ") + command.name) {
     app_.allow_extras();
     app_.footer(std::string("Examples:\n") + command.examples);
-    app_.get_formatter()->column_width(34);
-    config_ =
-        app_.add_option(
-                "--config", [](const CLI::results_t&) { return true; }, "options from a TOML file; flags count more")
-            ->type_name("FILE")
-            ->group("General");
-    assignment_ = app_.add_option(
-                          "--set", [](const CLI::results_t&) { return true; }, "one option, by its name")
-                      ->type_name("KEY=VALUE")
-                      ->group("General");
-    app_.set_help_flag("-h,--help", "this page")->group("General");
-    for (CLI::Option* o : {config_, assignment_}) o->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    app_.formatter(std::make_shared<Page>(command));
     const std::uint32_t bit = spec::bit_of(command.name);
     CHECK(bit != 0, "%s is missing from the commands of spec/options.cpp", command.name);
     for (const spec::Option& o : spec::options())
       if ((o.commands & bit) != 0) add(o);
+    config_ = app_.add_option(
+                      "--config", [](const CLI::results_t&) { return true; },
+                      "options from a TOML file, as `name = value`; flags win over it")
+                  ->type_name("FILE")
+                  ->group("General");
+    assignment_ =
+        app_.add_option(
+                "--set", [](const CLI::results_t&) { return true; }, "one option by its name, such as lr=1e-3")
+            ->type_name("KEY=VALUE")
+            ->group("General");
+    app_.set_help_flag("-h,--help", "this page")->group("General");
+    for (CLI::Option* o : {config_, assignment_}) o->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   }
 
   std::optional<spec::RunSpec> parse(std::span<const std::string> arguments) {
@@ -90,7 +111,7 @@ class Binding {
     try {
       app_.parse(std::move(reversed));
     } catch (const CLI::CallForHelp&) {
-      fmt::print("{}\n", app_.help());
+      fmt::print("{}", app_.help());
       return false;
     } catch (const CLI::ParseError& e) {
       std::string what = e.what();

@@ -1,5 +1,8 @@
 // longhaul generate: text from a checkpoint.
 #include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
 
 #include <nlohmann/json.hpp>
 
@@ -9,11 +12,23 @@
 namespace longhaul::cli {
 
 int run_generate(const spec::RunSpec& spec) {
-  const std::string text = train::generate_text(spec);
-  if (spec.json)
-    fmt::print("{}\n", nlohmann::json({{"text", text}}).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
-  else
-    fmt::print("{}\n", text);
+  if (spec.json) {
+    const nlohmann::json j = {{"text", train::generate_text(spec)}};
+    fmt::print("{}\n", j.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    return 0;
+  }
+  // As it comes. A terminal gets a dot for what would move its cursor or worse; a file gets the bytes.
+  const bool terminal = isatty(STDOUT_FILENO) != 0;
+  train::generate_text(spec, [terminal](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool moves = (byte < 32 && c != '\n' && c != '\t') || byte == 127;
+    if (terminal && moves)
+      std::fputs("·", stdout);
+    else
+      std::fputc(byte, stdout);
+    std::fflush(stdout);
+  });
+  fmt::print("\n");
   return 0;
 }
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/size.h"
 #include "cli/commands.h"
 #include "io/checkpoint.h"
 #include "io/weight_files.h"
@@ -13,7 +14,7 @@
 namespace longhaul::cli {
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;  // told in the order in which it is written below
 
 json describe_tensors(std::span<const io::TensorEntry> tensors) {
   json all = json::array();
@@ -47,7 +48,9 @@ json describe_model(const std::string& path) {
 json describe_checkpoint(const std::string& path) {
   const io::Checkpoint c(path);  // verifies the hash of every file
   json out = describe_model(path);
-  out["kind"] = "checkpoint", out["step"] = c.state().step, out["samples"] = c.state().samples;
+  out["kind"] = "checkpoint";
+  out["step"] = c.state().step;
+  out["samples"] = c.state().samples;
   out["sound"] = true;
   return out;
 }
@@ -75,6 +78,10 @@ json describe_path(const std::string& path) {
 void print_for_people(const json& d) {
   for (const auto& [key, value] : d.items()) {
     if (key == "tensors" || key == "latest") continue;
+    if (key == "damaged") {
+      for (const json& one : value) fmt::print("{:<12} {}\n", key, one.get<std::string>());
+      continue;
+    }
     fmt::print("{:<12} {}\n", key, value.is_string() ? value.get<std::string>() : value.dump());
   }
   if (d.contains("latest")) {
@@ -84,8 +91,8 @@ void print_for_people(const json& d) {
   if (!d.contains("tensors")) return;
   fmt::print("\n");
   for (const json& t : d["tensors"])
-    fmt::print("{:<60} {:<5} {:<20} {}\n", t["name"].get<std::string>(), t["dtype"].get<std::string>(),
-               t["shape"].dump(), t["bytes"].dump());
+    fmt::print("{:<48} {:<5} {:<16} {:>10}\n", t["name"].get<std::string>(), t["dtype"].get<std::string>(),
+               t["shape"].dump(), format_bytes(t["bytes"].get<Index>()));
 }
 
 }  // namespace

@@ -30,7 +30,9 @@ constexpr Command kCommands[] = {
      "  longhaul probe --model DIR --tokens case.safetensors --out out.safetensors --ranks 4 --strategy ring",
      run_probe},
     {"eval", "held-out loss of a checkpoint, and loss by position in the context",
-     "  longhaul eval --checkpoint runs/first --data texts/ --context 8K --ranks 2", run_eval},
+     "  longhaul eval --checkpoint runs/first --data texts/ --context 8K --ranks 2\n"
+     "  longhaul eval --checkpoint runs/first/checkpoints/step_00000040 --data texts/ --json",
+     run_eval},
     {"generate", "text from a checkpoint",
      "  longhaul generate --checkpoint runs/first --prompt \"#include <\" --length 200 --temperature 0.8",
      run_generate},
@@ -61,6 +63,7 @@ const Command& find_command(const std::string& name) {
 }
 
 int dispatch(const std::vector<std::string>& arguments) {
+  if (arguments.size() > 1 && arguments[0] == "help") return dispatch({arguments[1], "--help"});
   if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h" || arguments[0] == "help") {
     print_help();
     return 0;

@@ -46,7 +46,8 @@ nlohmann::ordered_json to_json(const plan::StepPlan& p) {
 
 int run_plan(const spec::RunSpec& spec) {
   if (!spec.given("model"))
-    throw input_error("no model", "--model", "give a preset such as --model llama3.1-8b, or a Hugging Face directory");
+    throw input_error("no model is given", "--model",
+                      "give a preset such as --model llama3.1-8b, or a Hugging Face directory");
   const train::ModelSource source = train::open_model(spec.model);
   const plan::StepPlan p = plan::make_plan({.run = spec,
                                             .model = source.spec,

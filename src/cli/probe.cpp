@@ -3,11 +3,17 @@
 
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "cli/commands.h"
 
 namespace longhaul::cli {
 
 int run_probe(const spec::RunSpec& spec) {
+  for (const auto& [option, value] :
+       {std::pair("--model", &spec.model), {"--tokens", &spec.tokens_file}, {"--out", &spec.out}})
+    if (value->empty())
+      throw input_error(fmt::format("{} is missing", option), "on the command line",
+                        "longhaul probe --model DIR --tokens CASE.safetensors --out OUT.safetensors");
   const train::ProbeResult r = train::probe(spec);
   if (spec.json)
     fmt::print("{{\"loss\": {}, \"grad_norm\": {}, \"tokens\": {}}}\n", r.loss, r.grad_norm, r.tokens);

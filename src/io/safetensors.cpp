@@ -90,8 +90,8 @@ SafetensorsFile::SafetensorsFile(std::string path) : file_(std::move(path)) {
   std::uint64_t length = 0;
   file_.read(0, std::as_writable_bytes(std::span(&length, 1)));
   if (length > static_cast<std::uint64_t>(file_.size() - kPrefix))
-    throw input_error("the safetensors header claims " + std::to_string(length) + " bytes, the file has " +
-                          std::to_string(file_.size() - kPrefix) + " after its length",
+    throw input_error("not a safetensors file, or one cut short: its header claims " + std::to_string(length) +
+                          " bytes, the file has " + std::to_string(file_.size() - kPrefix) + " after its length",
                       where, kHint);
   if (length > static_cast<std::uint64_t>(kMaxHeaderBytes))
     throw input_error("the safetensors header has " + std::to_string(length) + " bytes, more than the format allows",

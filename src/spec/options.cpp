@@ -24,22 +24,33 @@ constexpr std::uint32_t kFromCheckpoint = kEval | kGenerate;
 
 constexpr const char* kModel = "Model";
 constexpr const char* kData = "Data";
-constexpr const char* kLength = "Length of the run (whichever ends first)";
+constexpr const char* kLength = "Length of the run (whichever ends first; without any: once through the data)";
 constexpr const char* kNumbers = "Numbers and resources";
 constexpr const char* kRunDirectory = "Run directory";
 constexpr const char* kMesh = "Mesh";
 constexpr const char* kOptimizer = "Optimizer (AdamW)";
-constexpr const char* kFiles = "Files and output";
+constexpr const char* kFiles = "Input and output";
+constexpr const char* kGeneral = "General";
 constexpr const char* kText = "Text";
 
 // clang-format off
 const Option kOptions[] = {
-  {"model", K::kText, &R::model, "", 0, 0, "NAME|DIR", kModel, kModelled, "preset (tiny, mini, llama3.1-8b, llama3-70b, llama3-405b, olmo3-7b, gemma4-31b) or Hugging Face directory"},
+  {"model", K::kText, &R::model, "", 0, 0, "NAME|DIR", kModel, kModelled, "tiny, mini, llama3.1-8b, llama3-70b, llama3-405b; or the Hugging Face directory of a Llama model; olmo3-7b and gemma4-31b can be planned, not run yet"},
   {"init", K::kChoice, &R::init, "auto", 0, 0, "auto|random", kModel, kTrained, "auto loads the weights of a directory; random draws them from the seed"},
-  {"checkpoint", K::kText, &R::checkpoint, "", 0, 0, "DIR", kModel, kFromCheckpoint, "checkpoint, or run directory (its latest checkpoint)"},
+  {"checkpoint", K::kText, &R::checkpoint, "", 0, 0, "DIR", kModel, kFromCheckpoint, "run directory (its latest checkpoint), one of its checkpoints, or a Hugging Face directory"},
 
-  {"data", K::kList, &R::data, "", 0, 0, "PATH...", kData, kTrained | kEval, "text files or folders of them"},
-  {"tokenizer", K::kText, &R::tokenizer, "", 0, 0, "FILE", kData, kTrained | kFromCheckpoint, "tokenizer.json; without it text is read as bytes"},
+  {"in", K::kText, &R::in, "", 0, 0, "FILE", kFiles, kAttend | kInspect, "file or directory to read (required)"},
+  {"out", K::kText, &R::out, "", 0, 0, "FILE", kFiles, kAttend | kProbe, "safetensors file to write (required)"},
+  {"tokens", K::kText, &R::tokens_file, "", 0, 0, "FILE", kFiles, kProbe, "safetensors file (required) with tokens and optional labels, segment_ids, position_ids"},
+  {"no-grad", K::kFlag, &R::no_grad, "false", 0, 0, "", kFiles, kProbe | kAttend, "forward only"},
+  {"logits-tail", K::kInteger, &R::logits_tail, "", 1, 1e12, "N", kFiles, kProbe, "write the logits of the last N tokens only"},
+
+  {"prompt", K::kText, &R::prompt, "", 0, 0, "TEXT", kText, kGenerate, "text to go on from (required)"},
+  {"length", K::kInteger, &R::length, "64", 1, 1e9, "N", kText, kGenerate, "tokens to generate"},
+  {"temperature", K::kReal, &R::temperature, "0", 0, 1e3, "X", kText, kGenerate, "0 takes the likeliest token"},
+
+  {"data", K::kList, &R::data, "", 0, 0, "PATH", kData, kTrained | kEval, "text files, or folders of them (searched through); every file is a document"},
+  {"tokenizer", K::kText, &R::tokenizer, "", 0, 0, "FILE", kData, kTrained | kFromCheckpoint, "not supported yet: text is read as bytes"},
   {"batches", K::kText, &R::batches, "", 0, 0, "FILE", kData, kTrained, "safetensors file of given token batches, in order, instead of --data"},
   {"context", K::kSize, &R::context, "8K", 1, 1e9, "N", kData, kTrained | kEval, "tokens of a sequence"},
   {"batch", K::kInteger, &R::batch, "1", 1, 1e9, "N", kData, kTrained | kEval, "sequences of a step, over all ranks"},
@@ -50,15 +61,15 @@ const Option kOptions[] = {
   {"tokens", K::kSize, &R::token_budget, "", 1, 1e18, "N", kLength, kTrained, "tokens seen"},
   {"minutes", K::kReal, &R::minutes, "", 1e-3, 1e7, "N", kLength, kTrained, "wall-clock time; alone, the number of steps is estimated once from the first steps"},
 
-  {"ranks", K::kInteger, &R::ranks, "", 1, kMostRanks, "N", kMesh, kRanked, "ranks, as threads of this process [1, or as many as mpirun started]"},
+  {"ranks", K::kInteger, &R::ranks, "", 1, kMostRanks, "N", kMesh, kRanked, "ranks, as threads of this process [1]"},
   {"context-parallel", K::kInteger, &R::context_parallel, "", 1, kMostRanks, "N", kMesh, kRanked, "ranks that share a sequence"},
   {"strategy", K::kChoice, &R::strategy, "auto", 0, 0, "auto|single|all_gather|ring|ulysses|usp", kMesh, kRanked, "how attention crosses the ranks that share a sequence"},
   {"ulysses", K::kInteger, &R::ulysses, "", 1, kMostRanks, "N", kMesh, kRanked, "inner degree of usp: ranks that exchange heads"},
   {"layout", K::kChoice, &R::layout, "auto", 0, 0, "auto|contiguous|zigzag|striped", kMesh, kRanked, "which tokens a rank owns"},
   {"data-parallel", K::kInteger, &R::data_parallel, "", 1, kMostRanks, "N", kMesh, kRanked, "groups of ranks that work on different sequences"},
-  {"fsdp", K::kInteger, &R::fsdp, "", 1, kMostRanks, "N", kMesh, kRanked, "ranks that share parameters and optimizer state"},
-  {"tensor-parallel", K::kInteger, &R::tensor_parallel, "", 1, kMostRanks, "N", kMesh, kRanked, "ranks that share each matrix"},
-  {"expert-parallel", K::kInteger, &R::expert_parallel, "", 1, kMostRanks, "N", kMesh, kRanked, "ranks that share the experts"},
+  {"fsdp", K::kInteger, &R::fsdp, "", 1, kMostRanks, "N", kMesh, kRanked, "ranks that share parameters and optimizer state (can be planned, not run yet)"},
+  {"tensor-parallel", K::kInteger, &R::tensor_parallel, "", 1, kMostRanks, "N", kMesh, kRanked, "ranks that share each matrix (can be planned, not run yet)"},
+  {"expert-parallel", K::kInteger, &R::expert_parallel, "", 1, kMostRanks, "N", kMesh, kRanked, "ranks that share the experts (no model has experts yet)"},
 
   {"lr", K::kReal, &R::lr, "3e-4", 0, 1e3, "X", kOptimizer, kTrained, "peak learning rate"},
   {"warmup", K::kInteger, &R::warmup, "", 0, kBig, "N", kOptimizer, kTrained, "steps of linear warm-up [a twentieth of the steps, at most 2000]"},
@@ -72,27 +83,18 @@ const Option kOptions[] = {
 
   {"dtype", K::kChoice, &R::dtype, "auto", 0, 0, "auto|fp32|bf16|fp64", kNumbers, kRanked, "storage type; auto is bf16 where the CPU multiplies bf16, else fp32"},
   {"seed", K::kInteger, &R::seed, "1", 0, 9e18, "N", kNumbers, kTrained | kEval | kGenerate, "of initial weights, order of samples and sampling"},
-  {"kernel", K::kText, &R::kernel, "auto", 0, 0, "auto|ref|NAME", kNumbers, kRanked, "attention kernel"},
-  {"memory", K::kSize, &R::memory, "", 1, 1e18, "BYTES", kNumbers, kTrained, "budget of a rank; activations are made again to fit it"},
+  {"kernel", K::kText, &R::kernel, "auto", 0, 0, "auto|ref|NAME", kNumbers, kRanked, "attention kernel; auto takes the best of this machine"},
+  {"memory", K::kSize, &R::memory, "", 1, 1e18, "BYTES", kNumbers, kTrained, "budget of a rank, such as 2G; activations are made again to fit it [the machine's memory / ranks]"},
   {"threads", K::kInteger, &R::threads, "", 1, 4096, "N", kNumbers, kRanked, "threads of a rank [cores / ranks]"},
   {"watchdog", K::kReal, &R::watchdog, "300", 1e-3, 1e7, "SECONDS", kNumbers, kRanked, "a rank that waits longer for another ends the run and says what it waited for"},
 
-  {"run", K::kText, &R::run, "", 0, 0, "DIR", kRunDirectory, kTrained, "directory for config.toml, metrics.jsonl and checkpoints"},
-  {"resume", K::kText, &R::resume, "auto", 0, 0, "auto|never|DIR", kRunDirectory, kTrained, "auto goes on from the run's latest checkpoint"},
+  {"run", K::kText, &R::run, "", 0, 0, "DIR", kRunDirectory, kTrained, "directory for config.toml, metrics.jsonl and checkpoints; without it nothing is saved"},
+  {"resume", K::kText, &R::resume, "auto", 0, 0, "auto|never|DIR", kRunDirectory, kTrained, "auto goes on from the latest checkpoint in --run, if there is one"},
   {"save-every", K::kInteger, &R::save_every, "0", 0, kBig, "N", kRunDirectory, kTrained, "steps between checkpoints; 0: only at the end"},
   {"keep", K::kInteger, &R::keep, "2", 0, 1e6, "N", kRunDirectory, kTrained, "latest checkpoints that stay; 0: all"},
   {"eval-every", K::kInteger, &R::eval_every, "0", 0, kBig, "N", kRunDirectory, kTrained, "steps between held-out losses; 0: only at the end"},
 
-  {"in", K::kText, &R::in, "", 0, 0, "FILE", kFiles, kAttend | kInspect, "input file"},
-  {"out", K::kText, &R::out, "", 0, 0, "FILE", kFiles, kAttend | kProbe, "safetensors file to write"},
-  {"tokens", K::kText, &R::tokens_file, "", 0, 0, "FILE", kFiles, kProbe, "safetensors file with tokens and optional labels, segment_ids, position_ids"},
-  {"no-grad", K::kFlag, &R::no_grad, "false", 0, 0, "", kFiles, kProbe | kAttend, "forward only"},
-  {"logits-tail", K::kInteger, &R::logits_tail, "", 1, 1e12, "N", kFiles, kProbe, "write the logits of the last N tokens only"},
-  {"json", K::kFlag, &R::json, "false", 0, 0, "", kFiles, kRanked | kInspect, "print machine-readable results"},
-
-  {"prompt", K::kText, &R::prompt, "", 0, 0, "TEXT", kText, kGenerate, "text to go on from"},
-  {"length", K::kInteger, &R::length, "64", 1, 1e9, "N", kText, kGenerate, "tokens to generate"},
-  {"temperature", K::kReal, &R::temperature, "0", 0, 1e3, "X", kText, kGenerate, "0 takes the likeliest token"},
+  {"json", K::kFlag, &R::json, "false", 0, 0, "", kGeneral, kRanked | kInspect, "print machine-readable results"},
 };
 // clang-format on
 

@@ -18,8 +18,18 @@ namespace {
 
 [[noreturn]] void fail_value(const Option& o, const std::string& text, const std::string& wanted,
                              const std::string& where) {
-  throw input_error(fmt::format("{} is \"{}\", not {}", o.name, text, wanted), where,
-                    fmt::format("{}: {}", o.name, o.help));
+  std::string guess;
+  if (o.kind == OptionKind::kChoice) {
+    std::vector<std::string_view> words;
+    for (std::string_view rest = o.allowed; !rest.empty();) {
+      words.push_back(rest.substr(0, rest.find('|')));
+      rest.remove_prefix(std::min(words.back().size() + 1, rest.size()));
+    }
+    guess = nearest(text, words);
+  }
+  throw input_error(
+      fmt::format("{} is \"{}\", not {}", o.name, text, wanted), where,
+      guess.empty() ? fmt::format("{} says: {}", o.name, o.help) : fmt::format("did you mean \"{}\"?", guess));
 }
 
 std::string range_of(const Option& o, const char* kind) {

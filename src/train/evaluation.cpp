@@ -8,7 +8,8 @@
 
 namespace longhaul::train {
 
-Evaluation evaluate(Trainer& t, const Batches& batches, Index rows) {
+Evaluation evaluate(Trainer& t, const Batches& batches, Index rows,
+                    const std::function<void(Index done, Index all)>& on_row) {
   using spec::ActivationId;
   const Index first = rows * t.data_index / t.spec.mesh.data, last = rows * (t.data_index + 1) / t.spec.mesh.data;
   Evaluation e;
@@ -28,6 +29,7 @@ Evaluation evaluate(Trainer& t, const Batches& batches, Index rows) {
       e.bucket_tokens[bucket] += 1;
       e.tokens += 1;
     }
+    if (on_row) on_row(b + 1 - first, last - first);
   }
   double totals[2] = {e.loss_sum, e.tokens};
   exec::sum_over(t.queue, t.world.all(), totals);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 
 #include "train/trainer.h"
 
@@ -16,7 +17,9 @@ struct Evaluation {
   double mean() const { return tokens > 0 ? loss_sum / tokens : 0; }
 };
 
-// Rows [0, rows) of `batches`, each one sequence of step 0, dealt to data ranks like a batch.
-Evaluation evaluate(Trainer& trainer, const Batches& batches, Index rows);
+// Rows [0, rows) of `batches`, each one sequence of step 0, dealt to data ranks like a batch. `on_row` hears, after
+// each row of this rank, how many are done and how many there are.
+Evaluation evaluate(Trainer& trainer, const Batches& batches, Index rows,
+                    const std::function<void(Index done, Index all)>& on_row = {});
 
 }  // namespace longhaul::train

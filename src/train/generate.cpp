@@ -26,7 +26,8 @@ std::int32_t draw(std::span<const double> logits, double temperature, double uni
 
 }  // namespace
 
-std::vector<std::int32_t> generate(Trainer& t, std::span<const std::int32_t> prompt, const Sampling& sampling) {
+std::vector<std::int32_t> generate(Trainer& t, std::span<const std::int32_t> prompt, const Sampling& sampling,
+                                   const std::function<void(std::int32_t)>& on_token) {
   CHECK(!prompt.empty() && static_cast<Index>(prompt.size()) + sampling.length <= t.spec.length,
         "%zu tokens and %ld more in %ld rows", prompt.size(), sampling.length, t.spec.length);
   std::vector<std::int32_t> tokens(prompt.begin(), prompt.end());
@@ -52,6 +53,7 @@ std::vector<std::int32_t> generate(Trainer& t, std::span<const std::int32_t> pro
     });
     exec::sum_over(t.queue, *t.context, {&next, 1});
     tokens.push_back(static_cast<std::int32_t>(next));
+    if (on_token) on_token(tokens.back());
   }
   return tokens;
 }

@@ -1,6 +1,8 @@
 // Text from a model: the same forward pass as training, once a token.
 #pragma once
 
+#include <functional>
+
 #include "train/trainer.h"
 
 namespace longhaul::train {
@@ -12,7 +14,8 @@ struct Sampling {
 };
 
 // Continues the prompt (at least one token) on all ranks of the mesh together; every rank gets the same tokens.
-// The whole must fit into spec.length rows.
-std::vector<std::int32_t> generate(Trainer& trainer, std::span<const std::int32_t> prompt, const Sampling& sampling);
+// The whole must fit into spec.length rows. `on_token` hears of each added token at once.
+std::vector<std::int32_t> generate(Trainer& trainer, std::span<const std::int32_t> prompt, const Sampling& sampling,
+                                   const std::function<void(std::int32_t)>& on_token = {});
 
 }  // namespace longhaul::train

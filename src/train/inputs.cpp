@@ -19,6 +19,9 @@ ModelSource open_model(const std::string& name) {
   } else {
     std::string presets;
     for (const std::string& p : spec::preset_names()) presets += (presets.empty() ? "" : ", ") + p;
+    if (name.empty())
+      throw input_error("no model is given", "--model",
+                        "give a directory with config.json and model.safetensors, or one of " + presets);
     throw input_error("there is no model \"" + name + "\"", "--model",
                       "give a directory with config.json and model.safetensors, or one of " + presets);
   }

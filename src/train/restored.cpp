@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/error.h"
@@ -12,6 +13,17 @@
 
 namespace longhaul::train {
 namespace {
+
+// What is not given is as it was in the run that wrote the checkpoint.
+void complete_from_run(spec::RunSpec& run, const std::string& checkpoint) {
+  if (!std::filesystem::exists(checkpoint + "/state.json")) return;  // a model of another program
+  const io::Checkpoint c(checkpoint, io::Checkpoint::Verify::kNone);
+  spec::RunSpec saved = spec::defaults_of("train");
+  spec::set_from_toml(saved, c.config_toml(), checkpoint + "/config.toml");
+  if (!run.given("data")) run.data = saved.data;
+  if (!run.given("context")) run.context = saved.context;
+  if (!run.given("document-mask")) run.document_mask = saved.document_mask;
+}
 
 ModelSource open_checkpoint(const spec::RunSpec& run) {
   if (run.checkpoint.empty())
@@ -48,17 +60,21 @@ std::string resolve_checkpoint(const std::string& path) {
   return found.checkpoint->path();
 }
 
-EvalResult evaluate_checkpoint(const spec::RunSpec& run) {
+EvalResult evaluate_checkpoint(spec::RunSpec run, const std::function<void(Index done, Index all)>& on_row) {
   const ModelSource source = open_checkpoint(run);
+  complete_from_run(run, source.directory);
+  if (run.data.empty())
+    throw input_error("no data is given", "--data", "give the text that the model was trained on, or other text");
   const TextData text(run, run.context);
   if (!text.held_out)
     throw input_error("no document is held out", text.corpus.where(), "give at least two different documents");
   EvalResult result;
+  result.context = run.context;
   result.documents = static_cast<Index>(text.corpus.held_out().size());
   result.long_document_count = static_cast<Index>(text.long_documents.size());
   result.context_free_bits = text.context_free_bits;
   with_trainers(run, source, run.context, run.batch, [&](Trainer& t) {
-    const Evaluation all = evaluate(t, *text.held_out_batches, text.held_out->rows());
+    const Evaluation all = evaluate(t, *text.held_out_batches, text.held_out->rows(), t.rank == 0 ? on_row : nullptr);
     Evaluation by_position;
     if (text.long_batches) by_position = evaluate(t, *text.long_batches, text.long_rows->rows());
     if (t.rank == 0) result.all = all, result.long_documents = by_position;
@@ -66,7 +82,7 @@ EvalResult evaluate_checkpoint(const spec::RunSpec& run) {
   return result;
 }
 
-std::string generate_text(const spec::RunSpec& run) {
+std::string generate_text(const spec::RunSpec& run, const std::function<void(char)>& on_byte) {
   const ModelSource source = open_checkpoint(run);
   if (run.prompt.empty())
     throw input_error("the prompt is empty", "--prompt", "give some text to go on from, such as --prompt \"#include\"");
@@ -77,9 +93,13 @@ std::string generate_text(const spec::RunSpec& run) {
   }();
   std::string text;
   with_trainers(run, source, static_cast<Index>(prompt.size()) + run.length, 1, [&](Trainer& t) {
-    const auto tokens = generate(t, prompt, {run.length, run.temperature, static_cast<std::uint64_t>(run.seed)});
-    if (t.rank != 0) return;
-    for (std::int32_t token : tokens) text += static_cast<char>(token);
+    const auto hear = [&](std::int32_t token) {
+      if (t.rank != 0) return;
+      text += static_cast<char>(token);
+      if (on_byte) on_byte(text.back());
+    };
+    std::for_each(prompt.begin(), prompt.end(), hear);
+    generate(t, prompt, {run.length, run.temperature, static_cast<std::uint64_t>(run.seed)}, hear);
   });
   return text;
 }

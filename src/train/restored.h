@@ -17,13 +17,14 @@ std::string resolve_checkpoint(const std::string& path);
 struct EvalResult {
   Evaluation all;             // held-out rows
   Evaluation long_documents;  // by position; empty when there are none
-  Index documents = 0, long_document_count = 0;
+  Index context = 0, documents = 0, long_document_count = 0;
   double context_free_bits = 0;  // a byte
 };
-// Held-out loss of a checkpoint on run.data: the documents that train holds out.
-EvalResult evaluate_checkpoint(const spec::RunSpec& run);
+// Held-out loss of a checkpoint on run.data: the documents that train holds out. Data, context and document mask that
+// are not given are those of the training run. `on_row` as in evaluate(), of rank 0.
+EvalResult evaluate_checkpoint(spec::RunSpec run, const std::function<void(Index done, Index all)>& on_row = {});
 
-// Continues run.prompt by run.length bytes; returns both.
-std::string generate_text(const spec::RunSpec& run);
+// Continues run.prompt by run.length bytes; returns both. `on_byte` hears of each byte of both as soon as it is known.
+std::string generate_text(const spec::RunSpec& run, const std::function<void(char)>& on_byte = {});
 
 }  // namespace longhaul::train

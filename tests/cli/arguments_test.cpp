@@ -31,6 +31,15 @@ TEST(CommandLine, HelpAndVersion) {
     EXPECT_NE(help.out.find(part), std::string::npos) << part;
 }
 
+TEST(CommandLine, HelpOfACommand) {
+  const Printed help = run_program("help attend");
+  EXPECT_EQ(help.status, 0);
+  EXPECT_EQ(help.out, run_program("attend --help").out);
+  EXPECT_EQ(help.out.rfind("usage: longhaul attend", 0), 0u) << help.out;
+  EXPECT_LT(help.out.find("--in FILE"), help.out.find("--ranks")) << "what must be given comes first";
+  EXPECT_EQ(help.out.find("\n\n\n"), std::string::npos) << help.out;
+}
+
 TEST(CommandLine, Mistakes) {
   expect_usage_error("paln", "paln", "did you mean \"plan\"?");
   expect_usage_error("plan --conetxt-parallel 2", "conetxt-parallel", "did you mean \"context-parallel\"?");
@@ -44,6 +53,9 @@ TEST(CommandLine, Mistakes) {
   expect_usage_error("plan --config /nonexistent.toml", "/nonexistent.toml");
   expect_usage_error("plan --config /", "/");
   expect_usage_error("plan -x", "\"x\"");
+  expect_usage_error("plan --strategy rign", "rign", "did you mean \"ring\"?");
+  expect_usage_error("plan --schedule something", "something", "schedule says: learning rate");
+  expect_usage_error("probe --model tiny", "--tokens is missing");
 }
 
 }  // namespace

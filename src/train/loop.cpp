@@ -40,6 +40,8 @@ class RankLoop {
     exec::sum_over(t_.queue, t_.world.all(), {&rate_, 1});
     const Index first = done + 1;
     bool ended = steps_ > 0 && done >= steps_;
+    if (ended && reporter_)
+      reporter_->note(fmt::format("all {} steps are done already: give more --steps to go on", steps_));
     while (!ended) {
       const Index step = done + 1;
       const double start = now_seconds();
@@ -96,10 +98,11 @@ class RankLoop {
 
   // Rank 0 knows the clock and the user; the others follow. Also fixes the number of steps of a run limited by minutes.
   bool agree_on_the_end(Index step, Index first) {
-    double news[2] = {0, 0};  // end, steps
+    double news[3] = {0, 0, 0};  // end, steps, stop
     if (t_.rank == 0) {
       const double elapsed = now_seconds() - started_, limit = run_.length.minutes * 60;
-      news[0] = stop_.load() || (limit > 0 && elapsed + time_to_finish() > limit && steps_ > 0 && step < steps_);
+      news[2] = stop_.load();
+      news[0] = news[2] != 0 || (limit > 0 && elapsed + time_to_finish() > limit && steps_ > 0 && step < steps_);
       if (steps_ == 0 && step - first + 1 >= kStepsToEstimate) {
         const double each = step_seconds_ / static_cast<double>(timed_steps_);
         news[1] = static_cast<double>(step) + std::max(0.0, std::floor((limit - elapsed - time_to_finish()) / each));
@@ -107,8 +110,10 @@ class RankLoop {
     }
     exec::sum_over(t_.queue, t_.world.all(), news);
     if (news[1] > 0) fix_steps(static_cast<Index>(news[1]));
+    stopped_ = news[2] != 0;
     if (news[0] != 0 && reporter_)
-      reporter_->note(stop_.load() ? "stopped by the user" : "the time is over before the last step");
+      reporter_->note(stopped_ ? fmt::format("stopped by the user after step {}", step)
+                               : "the time is over before the last step");
     return news[0] != 0 || (steps_ > 0 && step >= steps_);
   }
 
@@ -148,27 +153,34 @@ class RankLoop {
                   span(t_.state.m), span(t_.state.v));
   }
 
-  // The last step always leaves a checkpoint, before anything that is only for the reader.
+  // The last step always leaves a checkpoint, before anything that is only for the reader: who stopped the run does not
+  // wait for that.
   void finish(Index step) {
     save(step);
-    evaluate_held_out(step, kFinalEvalRows);
+    if (!stopped_) evaluate_held_out(step, kFinalEvalRows);
     if (reporter_) reporter_->end_line();
     if (writer_) writer_->wait();
-    if (!run_.text) return;
+    if (!stopped_ && run_.text) tell_about_text();
+    if (reporter_ && run_.directory)
+      reporter_->note(fmt::format(
+          "\nthe run is in {}{}", run_.directory->path(),
+          stopped_ ? "; the same command with --run " + run_.directory->path() + " goes on from there" : ""));
+  }
+
+  void tell_about_text() {
     tell_about_held_out();
     if (run_.text->long_batches) {
       const Evaluation e = evaluate(t_, *run_.text->long_batches, run_.text->long_rows->rows());
       if (reporter_) reporter_->by_position(e, static_cast<Index>(run_.text->long_documents.size()));
     }
     show_sample();
-    if (reporter_ && run_.directory) reporter_->note(fmt::format("\nthe run is in {}", run_.directory->path()));
   }
 
   void tell_about_held_out() {
     if (!reporter_ || held_out_.tokens == 0) return;
     reporter_->note(fmt::format("bits per byte on held-out text: {:.3f} this model, {:.3f} a context-free byte model",
                                 held_out_.mean() / std::numbers::ln2, run_.text->context_free_bits));
-    if (held_out_.mean() > (1 + kMemorises) * last_loss_)
+    if (last_loss_ > 0 && held_out_.mean() > (1 + kMemorises) * last_loss_)
       reporter_->note(fmt::format("held-out loss is {:.2f} above training loss: the model is memorising its data",
                                   held_out_.mean() - last_loss_));
   }
@@ -202,6 +214,7 @@ class RankLoop {
   Evaluation held_out_;
   double rate_ = 0, last_seconds_ = 0, step_seconds_ = 0, last_loss_ = 0;
   Index timed_steps_ = 0;
+  bool stopped_ = false;  // by the user
 };
 
 }  // namespace

@@ -68,12 +68,12 @@ void Reporter::step(const StepRecord& r, Index steps, double seconds_left) {
   const std::string of = steps > 0 ? fmt::format("{}/{}", r.step, steps) : fmt::format("{}", r.step);
   const std::string left = seconds_left > 0 ? fmt::format("  {} left", duration(seconds_left)) : "";
   const std::string text = fmt::format(
-      "step {:>9}  {}  |g| {:.3f}  lr {:.2e}  {:.0f} tokens/s  MFU {:.1f}% (exact {:.1f}%, hardware {:.1f}%){}", of,
-      loss_text(r.result.loss), r.result.grad_norm, r.result.lr, tokens_per_s, 100 * r.mfu, 100 * r.mfu_exact,
-      100 * r.hfu, left);
-  // On a terminal a step takes the place of the one before.
+      "step {:>9}  {}  {:.0f} tokens/s{}  |g| {:.3f}  lr {:.2e}  MFU {:.1f}% (exact {:.1f}%, hardware {:.1f}%)", of,
+      loss_text(r.result.loss), tokens_per_s, left, r.result.grad_norm, r.result.lr, 100 * r.mfu, 100 * r.mfu_exact,
+      100 * r.hfu);
+  // On a terminal a step takes the place of the one before: not wrapped, or a narrow one would keep half of each.
   if (terminal_)
-    fmt::print("\r{}\033[K", text);
+    fmt::print("\r\033[?7l{}\033[K\033[?7h", text);
   else
     fmt::print("{}\n", text);
   open_line_ = terminal_;
@@ -90,7 +90,7 @@ void Reporter::evaluation(Index step, const Evaluation& e) {
 
 void Reporter::by_position(const Evaluation& e, Index documents) {
   if (json_ || e.tokens == 0) return;
-  note(fmt::format("\nloss by position in the document, {} held-out documents of at least 8 KB:", documents));
+  note(fmt::format("\nloss by position in the document, over {} long held-out documents:", documents));
   double top = 0;
   for (int b = 0; b < Evaluation::kBuckets; ++b)
     if (e.bucket_tokens[b] > 0) top = std::max(top, e.bucket_loss[b] / e.bucket_tokens[b]);

@@ -83,7 +83,9 @@ TextData::TextData(const spec::RunSpec& o, Index length)
 }
 
 Run::Run(const spec::RunSpec& o) : options(o) {
-  if (o.model.empty()) throw input_error("no model is given", "--model", "give a preset such as mini, or a directory");
+  if (o.model.empty())
+    throw input_error("no model is given", "--model",
+                      "give a preset such as --model mini, or a Hugging Face directory");
   if (o.data.empty() == o.batches.empty())
     throw input_error(o.data.empty() ? "no data is given" : "both --data and --batches are given", "--data",
                       "give text files or folders with --data, or token batches with --batches");
@@ -120,11 +122,31 @@ Run::Run(const spec::RunSpec& o) : options(o) {
 
   if (!o.run.empty()) directory = std::make_unique<io::RunDirectory>(o.run);
   checkpoint = checkpoint_to_resume(o, directory.get(), notes);
+  if (checkpoint) require_model(*checkpoint);  // before anything in the run directory changes
+  tell_what_surprises(work);
   if (checkpoint && length.steps == 0) length.steps = steps_of_saved_run(*checkpoint);
   if (length.steps > 0) options.steps = length.steps;
   if (spec.optimizer.warmup < 0)
     spec.optimizer.warmup = length.steps > 0 ? std::min<Index>(2000, (length.steps + 19) / 20) : 10;
   options.warmup = spec.optimizer.warmup;
+}
+
+void Run::require_model(const io::Checkpoint& from) const {
+  try {
+    from.load(tensors(), {});
+  } catch (const Error& e) {
+    throw input_error(fmt::format("the checkpoint is of another model than --model {}: {}", options.model, e.what()),
+                      from.path(),
+                      "give the --model that it was trained with, another --run folder, or --resume never");
+  }
+}
+
+void Run::tell_what_surprises(const plan::Workload& work) {
+  if (options.run.empty()) notes.emplace_back("no --run is given: nothing will be saved");
+  const Index groups = spec.mesh.data;
+  if (work.batch < groups)
+    notes.push_back(fmt::format("{} of {} groups of ranks have no sequence to work on: give --batch {} or more",
+                                groups - work.batch, groups, groups));
 }
 
 std::vector<io::TensorDescription> Run::tensors() const {

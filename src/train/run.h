@@ -26,7 +26,7 @@ struct TextData {
   io::ByteCorpus corpus;
   io::DocumentRows rows;
   std::optional<io::DocumentRows> held_out;  // none when nothing could be held out
-  std::vector<io::Document> long_documents;  // of at least min(8 KB, length) bytes, cut to `length`
+  std::vector<io::Document> long_documents;  // of at least 8 KB and `length` bytes, cut to `length`
   std::optional<io::DocumentRows> long_rows;
   std::unique_ptr<Batches> batches, held_out_batches, long_batches;
   double context_free_bits = 0;  // cross-entropy of the held-out bytes under the byte frequencies of the training text
@@ -50,6 +50,10 @@ struct Run {
 
   const Batches& batches() const { return text ? *text->batches : *given; }
   std::vector<io::TensorDescription> tensors() const;  // parameters in the flat order, as a checkpoint names them
+
+ private:
+  void require_model(const io::Checkpoint& from) const;  // input error: the checkpoint is of another model
+  void tell_what_surprises(const plan::Workload& work);  // into notes
 };
 
 }  // namespace longhaul::train

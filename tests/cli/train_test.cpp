@@ -122,6 +122,29 @@ TEST_F(TrainCommand, CheckpointsServeEvalGenerateAndInspect) {
   EXPECT_EQ(nlohmann::json::parse(inspected.out)["latest"]["step"], 3);
 }
 
+TEST_F(TrainCommand, ARunKeepsItsModelAndSaysThatItIsDone) {
+  ASSERT_EQ(run_program(command("a", "--steps 3")).status, 0);
+  const std::string config = read(folder / "a/config.toml");
+  const Printed other = run_program(command("a", "--steps 3 --model mini"));
+  EXPECT_EQ(other.status, 2);
+  EXPECT_NE(other.err.find("another model than --model mini"), std::string::npos) << other.err;
+  EXPECT_EQ(read(folder / "a/config.toml"), config) << "what is refused changes nothing";
+  const Printed again = run_program(command("a", "--steps 3"));
+  EXPECT_EQ(again.status, 0) << again.err;
+  EXPECT_NE(again.out.find("all 3 steps are done already"), std::string::npos) << again.out;
+  EXPECT_EQ(again.out.find("memorising"), std::string::npos) << "no step ran, so there is no training loss\n"
+                                                             << again.out;
+}
+
+TEST_F(TrainCommand, EvalTakesDataAndContextFromTheRun) {
+  ASSERT_EQ(run_program(command("a", "--steps 2")).status, 0);
+  const std::string eval = "eval --json --checkpoint " + (folder / "a").string();
+  const Printed p = run_program(eval);
+  ASSERT_EQ(p.status, 0) << p.err;
+  EXPECT_EQ(nlohmann::json::parse(p.out)["context"], 128);
+  EXPECT_EQ(p.out, run_program(eval + " --context 128 --data " + text.string()).out);
+}
+
 // Truncated, the newest checkpoint is passed over with a word, and the one before serves.
 TEST_F(TrainCommand, ADamagedCheckpointFallsBackToTheOneBefore) {
   ASSERT_EQ(run_program(command("a", "--steps 6 --save-every 3")).status, 0);

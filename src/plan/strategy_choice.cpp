@@ -161,26 +161,28 @@ std::vector<Choice> candidates(const ChoiceRequest& r) {
 }
 
 std::string bytes_text(const Choice& c) {
-  return fmt::format("sends {} a rank and attention, with {} of buffers", format_bytes(c.bytes),
-                     format_bytes(c.slot_bytes));
+  return fmt::format("{} sent, {} of buffers", format_bytes(c.bytes), format_bytes(c.slot_bytes));
 }
 
+// Clauses with semicolons between them.
 std::string reason_for(const ChoiceRequest& r, const Choice& best, const std::vector<Choice>& all) {
   if (r.ranks == 1) return "one rank has the whole sequence";
-  std::string text = (r.strategy == "auto" ? "" : "as asked; ") + bytes_text(best);
+  std::string text =
+      fmt::format("{}a rank and attention: {}", r.strategy == "auto" ? "" : "as asked; ", bytes_text(best));
   for (const char* other : {"ring", "all_gather", "ulysses", "usp"}) {
     const Choice* rival = nullptr;
     for (const Choice& c : all)
       if (other == std::string_view(c.strategy->name) && c.strategy != best.strategy &&
           (rival == nullptr || c.seconds < rival->seconds))
         rival = &c;
-    if (rival != nullptr) text += fmt::format(" ({} {})", other, bytes_text(*rival));
+    if (rival != nullptr) text += fmt::format("; {} would have {}", other, bytes_text(*rival));
   }
   text += fmt::format("; the busiest rank has {:.2f} times the mean work", best.balance);
+  std::string layouts;
   for (const Choice& c : all)
     if (c.strategy == best.strategy && c.ulysses == best.ulysses && c.layout != best.layout)
-      text += fmt::format(" ({} {:.2f})", name_of(c.layout), c.balance);
-  return text;
+      layouts += fmt::format("{}{} {:.2f}", layouts.empty() ? "" : ", ", name_of(c.layout), c.balance);
+  return layouts.empty() ? text : text + fmt::format(" (layouts: {})", layouts);
 }
 
 }  // namespace

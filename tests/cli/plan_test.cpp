@@ -38,7 +38,8 @@ TEST(PlanCommand, DoesNotFitIsNoError) {
 TEST(PlanCommand, Text) {
   const Printed p = run_program("plan --model mini --context 32K --ranks 2 --memory 2G");
   EXPECT_EQ(p.status, 0);
-  for (const char* part : {"426624", "2 ranks", "optimizer state", "fits 2.00 GiB", "a step", "assumed"})
+  for (const char* part :
+       {"426624 parameters (427 thousand)", "2 ranks", "optimizer state", "fits 2.00 GiB", "a step", "assumed"})
     EXPECT_NE(p.out.find(part), std::string::npos) << part << " is not in\n" << p.out;
 }
 

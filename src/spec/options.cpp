@@ -136,7 +136,7 @@ const Option* find_option(std::string_view command, std::string_view name) noexc
 
 std::string nearest(std::string_view word, std::span<const std::string_view> candidates) {
   std::string_view best;
-  std::size_t distance = std::max<std::size_t>(2, word.size() / 3) + 1;
+  std::size_t distance = std::min(std::max<std::size_t>(3, word.size() / 3 + 1), word.size());
   for (std::string_view c : candidates)
     if (const std::size_t d = edit_distance(word, c); d < distance) best = c, distance = d;
   return std::string(best);

@@ -1,7 +1,10 @@
 // The program: finds the command, fills its RunSpec, runs it, and turns failures into exit statuses.
 #include <fmt/format.h>
 
+#include <unistd.h>
+
 #include <cstdio>
+#include <cstdlib>
 #include <new>
 #include <vector>
 
@@ -91,8 +94,17 @@ std::span<const Command> commands() noexcept {
 
 }  // namespace longhaul::cli
 
+// libgomp decides when it is loaded how long an idle thread spins, and by default that is for ever: on cores that
+// others use too a small step then takes seconds. A short spin, then sleep; what the user has set stays.
+static void bound_spinning(char** argv) {
+  if (std::getenv("OMP_WAIT_POLICY") != nullptr || std::getenv("GOMP_SPINCOUNT") != nullptr) return;
+  ::setenv("GOMP_SPINCOUNT", "1000", 1);
+  ::execv("/proc/self/exe", argv);  // where that fails the program runs all the same
+}
+
 int main(int argc, char** argv) {
   using namespace longhaul;
+  bound_spinning(argv);
   try {
     return cli::dispatch({argv + 1, argv + argc});
   } catch (const Error& e) {

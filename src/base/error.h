@@ -21,7 +21,8 @@ class Error : public std::runtime_error {
 Error input_error(std::string what, std::string where, std::string hint);
 Error run_error(std::string what, std::string where, std::string hint);
 
-// "error: what, where\nhint: …\n", as every command prints it.
+// "error: what, where\nhint: …\n", as every command prints it: two lines, control characters replaced by question
+// marks.
 std::string describe(const Error& error);
 
 }  // namespace longhaul

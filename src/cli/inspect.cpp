@@ -66,11 +66,13 @@ json describe_run(const std::string& path) {
 
 json describe_path(const std::string& path) {
   namespace fs = std::filesystem;
-  if (!fs::exists(path)) throw input_error("there is no such file or directory", path, "check the path given to --in");
-  if (!fs::is_directory(path)) return describe_file(path);
-  if (fs::exists(path + "/state.json")) return describe_checkpoint(path);
-  if (fs::exists(path + "/config.json")) return describe_model(path);
-  if (fs::exists(path + "/checkpoints")) return describe_run(path);
+  std::error_code ignored;  // a path that cannot be looked up is not there
+  if (!fs::exists(path, ignored))
+    throw input_error("there is no such file or directory", path, "check the path given to --in");
+  if (!fs::is_directory(path, ignored)) return describe_file(path);
+  if (fs::exists(path + "/state.json", ignored)) return describe_checkpoint(path);
+  if (fs::exists(path + "/config.json", ignored)) return describe_model(path);
+  if (fs::exists(path + "/checkpoints", ignored)) return describe_run(path);
   throw input_error("nothing that this program knows", path,
                     "give a safetensors file, a model directory, a checkpoint or a run directory");
 }

@@ -2,6 +2,7 @@
 #include "train/inputs.h"
 
 #include <filesystem>
+#include <system_error>
 
 #include "base/error.h"
 #include "train/weights.h"
@@ -10,9 +11,10 @@ namespace longhaul::train {
 
 ModelSource open_model(const std::string& name) {
   ModelSource source;
+  std::error_code ignored;
   if (const spec::ModelSpec* preset = spec::find_preset(name)) {
     source.spec = *preset;
-  } else if (std::filesystem::is_directory(name)) {
+  } else if (std::filesystem::is_directory(name, ignored)) {
     const std::string path = name + "/config.json";
     source.spec = spec::parse_config_json(io::read_text(path), path);
     source.spec.name = name, source.directory = name;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <system_error>
 
 #include "base/error.h"
 #include "train/generate.h"
@@ -16,7 +17,8 @@ namespace {
 
 // What is not given is as it was in the run that wrote the checkpoint.
 void complete_from_run(spec::RunSpec& run, const std::string& checkpoint) {
-  if (!std::filesystem::exists(checkpoint + "/state.json")) return;  // a model of another program
+  std::error_code ignored;
+  if (!std::filesystem::exists(checkpoint + "/state.json", ignored)) return;  // a model of another program
   const io::Checkpoint c(checkpoint, io::Checkpoint::Verify::kNone);
   spec::RunSpec saved = spec::defaults_of("train");
   spec::set_from_toml(saved, c.config_toml(), checkpoint + "/config.toml");
@@ -51,8 +53,8 @@ void with_trainers(const spec::RunSpec& run, const ModelSource& source, Index le
 }  // namespace
 
 std::string resolve_checkpoint(const std::string& path) {
-  namespace fs = std::filesystem;
-  if (fs::exists(path + "/config.json")) return path;
+  std::error_code ignored;
+  if (std::filesystem::exists(path + "/config.json", ignored)) return path;
   const io::FoundCheckpoint found = io::find_latest_good(path + "/checkpoints");
   if (!found.checkpoint)
     throw input_error("there is no checkpoint", path,

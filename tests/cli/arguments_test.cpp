@@ -56,6 +56,12 @@ TEST(CommandLine, Mistakes) {
   expect_usage_error("plan --strategy rign", "rign", "did you mean \"ring\"?");
   expect_usage_error("plan --schedule something", "something", "schedule says: learning rate");
   expect_usage_error("probe --model tiny", "--tokens is missing");
+  expect_usage_error("plan --model 'a\nb\x1b'", "there is no model \"a?b?\"");
+  expect_usage_error("attend --in 'a\nb' --out c", "a?b");
+  const std::string too_long(5000, 'a');  // for the file system, which says so otherwise than by "not there"
+  expect_usage_error("plan --model " + too_long, "there is no model");
+  expect_usage_error("inspect --in " + too_long, "there is no such file");
+  expect_usage_error("generate --prompt a --checkpoint " + too_long, "too long");
 }
 
 }  // namespace

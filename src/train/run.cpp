@@ -122,6 +122,10 @@ Run::Run(const spec::RunSpec& o) : options(o) {
 
   if (!o.run.empty()) directory = std::make_unique<io::RunDirectory>(o.run);
   checkpoint = checkpoint_to_resume(o, directory.get(), notes);
+  // Checkpoints hold fp32: fp64 is for checks and would lose what it is for.
+  if (checkpoint && o.dtype == "fp64")
+    throw input_error("a checkpoint holds fp32, which --dtype fp64 does not go on from", checkpoint->path(),
+                      "give --dtype fp32, or --resume never");
   if (checkpoint) require_model(*checkpoint);  // before anything in the run directory changes
   tell_what_surprises(work);
   if (checkpoint && length.steps == 0) length.steps = steps_of_saved_run(*checkpoint);
@@ -142,7 +146,10 @@ void Run::require_model(const io::Checkpoint& from) const {
 }
 
 void Run::tell_what_surprises(const plan::Workload& work) {
-  if (options.run.empty()) notes.emplace_back("no --run is given: nothing will be saved");
+  if (options.run.empty())
+    notes.emplace_back("no --run is given: nothing will be saved");
+  else if (options.dtype == "fp64")
+    notes.emplace_back("--dtype fp64 is for checks: no checkpoint will be saved");
   const Index groups = spec.mesh.data;
   if (work.batch < groups)
     notes.push_back(fmt::format("{} of {} groups of ranks have no sequence to work on: give --batch {} or more",

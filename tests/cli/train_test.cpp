@@ -50,6 +50,16 @@ class TrainCommand : public ::testing::Test {
   }
 };
 
+TEST_F(TrainCommand, Fp64DoesNotGoOnFromACheckpoint) {
+  ASSERT_EQ(run_program(command("a", "--steps 1")).status, 0);
+  const Printed p = run_program(command("a", "--steps 2 --dtype fp64"));
+  EXPECT_EQ(p.status, 2) << p.err;
+  EXPECT_NE(p.err.find("a checkpoint holds fp32"), std::string::npos) << p.err;
+  const Printed alone = run_program(command("b", "--steps 1 --dtype fp64"));
+  EXPECT_EQ(alone.status, 0) << alone.err;
+  EXPECT_NE(alone.out.find("no checkpoint will be saved"), std::string::npos) << alone.out;
+}
+
 TEST_F(TrainCommand, WritesARunAndLossFalls) {
   const Printed p = run_program(command("a", "--steps 20 --eval-every 10"));
   ASSERT_EQ(p.status, 0) << p.err;
